@@ -1,0 +1,26 @@
+/* digest.h - BLAKE2b-256 (libsodium), the only hash of the project: object names, record folders, integrity. */
+#ifndef BASE_DIGEST_H
+#define BASE_DIGEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { DIGEST_BYTES = 32, DIGEST_HEX_BYTES = 65 };
+
+struct digest {
+    uint8_t bytes[DIGEST_BYTES];
+};
+
+struct digest_state {
+    _Alignas(64) unsigned char opaque[384]; /* crypto_generichash_state */
+};
+
+void digest_begin(struct digest_state *state);
+void digest_update(struct digest_state *state, const void *bytes, size_t length);
+/* length first, then the bytes: ("ab","c") and ("a","bc") differ */
+void digest_field(struct digest_state *state, const void *bytes, size_t length);
+void digest_end(struct digest_state *state, struct digest *digest);
+void digest_of(const void *bytes, size_t length, struct digest *digest);
+void digest_hex(const struct digest *digest, char hex[DIGEST_HEX_BYTES]);
+
+#endif

@@ -1,0 +1,37 @@
+/* files.h - whole files, safe folders, atomic publication. Paths are bytes: blanks, quotes and non-ASCII are ordinary. */
+#ifndef BASE_FILES_H
+#define BASE_FILES_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* regular files only: a FIFO, device or folder is refused, without hanging; more than `limit` bytes is refused */
+attune_status file_read(const char *path, size_t limit, struct buffer *into, struct error *error);
+
+/* write to a temporary name in the same folder (unique per host, process and thread), fsync, rename over `path`, fsync the
+ * folder. On failure the temporary is removed and `path` is as it was. Mode 0600. */
+attune_status file_publish(const char *path, const void *bytes, size_t length, struct error *error);
+
+/* plain write for the user's own outputs; the file is removed again when writing failed half-way */
+attune_status file_write(const char *path, const void *bytes, size_t length, struct error *error);
+
+/* mkdir -p with mode 0700 for what it creates */
+attune_status folder_make(const char *path, struct error *error);
+
+/* opened without following a link at the last component; refused when not ours, or when group/others can write */
+attune_status folder_check_private(const char *path, struct error *error);
+
+/* a fresh private folder under $TMPDIR, else /tmp, else /var/tmp, else $HOME; the message names TMPDIR when all fail */
+attune_status folder_temporary(char *path, size_t bytes, struct error *error);
+void folder_remove(const char *path); /* recursively, never following links */
+
+/* join with one slash; ATTUNE_INVALID when longer than bytes */
+attune_status path_join(char *path, size_t bytes, const char *folder, const char *name, struct error *error);
+
+/* the folder of the running library or program (dladdr), for finding libexec beside it */
+attune_status path_self(char *path, size_t bytes, struct error *error);
+
+#endif

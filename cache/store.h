@@ -1,0 +1,100 @@
+/* store.h - a folder of immutable objects and records.
+ *
+ *   objects/<2 hex>/<64 hex>                      compiled binaries behind a checked header, named by their key's digest
+ *   sources/<2 hex>/<64 hex>/<64 hex>             empty files: source key -> object names that were built from it by any compiler
+ *   records/<device>/<spec hash>/<shape>.<run>.json
+ *   journals/<run>.jsonl
+ *   rejected/                                     what failed its check, set aside
+ *
+ * Everything is published by write-to-temporary, fsync, rename: no lock is needed for correctness (NFS, kill -9). Readers
+ * trust nothing. Folders that others can write, are not ours, or are links, are refused. A store that cannot be written falls
+ * back to memory, with one warning that names the path and ATTUNE_CACHE. Thread-safe.
+ */
+#ifndef CACHE_STORE_H
+#define CACHE_STORE_H
+
+#include "base/buffer.h"
+#include "base/digest.h"
+#include "base/error.h"
+#include "base/target.h"
+#include "cache/record.h"
+
+#include <stdbool.h>
+
+struct store;
+
+/* path NULL: $ATTUNE_CACHE, else $XDG_CACHE_HOME/attune, else $HOME/.cache/attune (relative or empty values and HOME=/ are
+ * not used), else memory only, warned once. Never fails because a folder cannot be used: it falls back to memory. */
+attune_status store_open(const char *path, struct store **store, struct error *error);
+void store_close(struct store *store);
+const char *store_path(const struct store *store); /* "" when in memory */
+
+/* ---- keys ---- */
+struct object_key {
+    const char *shown;       /* source as shown, without #line */
+    size_t shown_bytes;
+    struct digest vocabulary;
+    const char *options;     /* compiler_options_text */
+    struct target target;    /* full */
+    const char *identity;    /* compiler identity, hex */
+};
+void object_key_digest(const struct object_key *key, struct digest *object, struct digest *source); /* source: without identity */
+
+/* ---- objects ---- */
+struct object_header {
+    char target[TARGET_TEXT_BYTES];
+    char compiler[64];
+    char identity[DIGEST_HEX_BYTES];
+    char kernel[64];
+    char minimum_driver[32]; /* "" none */
+    struct digest source;    /* key without the compiler's identity */
+};
+
+attune_status store_object_put(struct store *store, const struct digest *object, const struct object_header *header,
+                               const void *bytes, size_t length, struct error *error);
+/* ATTUNE_NOT_FOUND on a miss; a damaged or misnamed entry is moved to rejected/, warned once, and is a miss */
+attune_status store_object_get(struct store *store, const struct digest *object, struct object_header *header,
+                               struct buffer *bytes, struct error *error);
+bool store_object_has(struct store *store, const struct digest *object); /* by name only */
+/* an object of the same source key by any compiler; newest first */
+attune_status store_object_find_source(struct store *store, const struct digest *source, struct digest *object,
+                                       struct error *error);
+
+/* ---- records ---- */
+attune_status store_record_put(struct store *store, const struct record *record, struct error *error);
+/* every readable record of a device folder and specialisation, newest first (created, then name); free() the array.
+ * `device` is record_device_folder()'s text. ATTUNE_OK with count 0 when there is none. Bad files are set aside. */
+attune_status store_records(struct store *store, const char *device, const char *specialisation, struct record **records,
+                            int *count, struct error *error);
+
+/* ---- journals: append-only JSON lines ---- */
+attune_status store_journal_path(struct store *store, const char *run, char *path, size_t bytes, struct error *error);
+
+/* ---- housekeeping: `attune cache ...` ---- */
+enum store_entry_kind { STORE_OBJECT, STORE_RECORD, STORE_JOURNAL, STORE_REJECTED, STORE_TEMPORARY };
+struct store_entry {
+    enum store_entry_kind kind;
+    char path[512]; /* relative to the store */
+    uint64_t bytes;
+    int64_t modified; /* seconds since 1970 */
+};
+typedef attune_status (*store_visitor)(void *data, const struct store_entry *entry, struct error *error);
+attune_status store_walk(struct store *store, store_visitor visit, void *data, struct error *error);
+
+struct store_verdict {
+    int objects, records, bad, missing_objects; /* missing: records whose object is not there */
+};
+/* checks every object and record; with `repair` bad ones are set aside */
+attune_status store_verify(struct store *store, bool repair, struct store_verdict *verdict, struct error *error);
+
+struct store_prune {
+    int64_t older_than_seconds; /* 0: no age limit */
+    uint64_t keep_bytes;        /* 0: no size limit; oldest unreferenced objects go first */
+    bool unreferenced;          /* objects no record names */
+    bool rejected;              /* rejected/ and left-over temporaries older than an hour */
+    bool dry_run;
+};
+attune_status store_prune(struct store *store, const struct store_prune *rule, int *removed, uint64_t *bytes,
+                          struct error *error);
+
+#endif

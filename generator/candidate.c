@@ -1,0 +1,27 @@
+/* candidate.c - the written form of a candidate: `family/template k=v ...`, and its short id. */
+#include "base/digest.h"
+#include "generator/generator.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void candidate_format(const struct candidate *candidate, char text[CANDIDATE_TEXT_BYTES])
+{
+    int used = snprintf(text, CANDIDATE_TEXT_BYTES, "%s/%s", candidate->family, candidate->template_name);
+    for (int i = 0; i < candidate->parameter_count && used < CANDIDATE_TEXT_BYTES; i++) {
+        used += snprintf(text + used, (size_t)(CANDIDATE_TEXT_BYTES - used), " %s=%s", candidate->parameters[i].name,
+                         candidate->parameters[i].value);
+    }
+}
+
+void candidate_id(const struct candidate *candidate, char id[CANDIDATE_ID_BYTES])
+{
+    char text[CANDIDATE_TEXT_BYTES];
+    struct digest digest;
+    char hex[DIGEST_HEX_BYTES];
+    candidate_format(candidate, text);
+    digest_of(text, strlen(text), &digest);
+    digest_hex(&digest, hex);
+    memcpy(id, hex, CANDIDATE_ID_BYTES - 1);
+    id[CANDIDATE_ID_BYTES - 1] = '\0';
+}
