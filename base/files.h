@@ -8,7 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* regular files only: a FIFO, device or folder is refused, without hanging; more than `limit` bytes is refused */
+/* names of half-written files begin with this; a reader of folders skips them, a prune removes old ones */
+#define FILE_TEMPORARY_PREFIX ".tmp-"
+
+/* regular files only: a FIFO, device or folder is refused, without hanging; more than `limit` bytes is refused.
+ * Appends to `into`. ATTUNE_NOT_FOUND when there is no such file. */
 attune_status file_read(const char *path, size_t limit, struct buffer *into, struct error *error);
 
 /* write to a temporary name in the same folder (unique per host, process and thread), fsync, rename over `path`, fsync the

@@ -1,10 +1,10 @@
 /* problem.h - problems: what a caller wants computed, as data.
  *
- * A family's *schema* is its ordered list of fields. attention.forward's is a table in problem.c, so that libattune reads
+ * A family's *schema* is its ordered list of fields. attention.forward's is a table in schema_attention.c, so that libattune reads
  * it without Lua; a user family's comes from its Lua file and travels in its records (schema_to_json).
  *
  * Canonical text: `family field=value ...` in schema order; fields marked `always` are always printed, others only when
- * they differ from their default; at most PROBLEM_TEXT_BYTES. Parsing accepts any order, shorthands, and refuses unknown
+ * they differ from their default; shorter than PROBLEM_TEXT_BYTES. Parsing accepts any order, shorthands, and refuses unknown
  * or repeated fields by name. The C locale whatever the process's.
  *
  * The three kinds of facts (DESIGN: "Three kinds of facts about a call") are a field's role:
@@ -20,12 +20,15 @@
 #include "base/error.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 enum {
     PROBLEM_TEXT_BYTES = 1025, /* canonical text with its NUL */
     SCHEMA_FIELDS_MAX = 48,
+    SCHEMA_SHORTHANDS_MAX = 4,
+    SHORTHAND_FIELDS_MAX = 4,
     SCHEMA_CHOICES_MAX = 12,
     FIELD_NAME_BYTES = 24,
     FAMILY_NAME_BYTES = 64
@@ -49,8 +52,22 @@ struct field {
     double real_minimum, real_maximum;                    /* FIELD_REAL, inclusive; NaN never legal */
     int choice_count;                                     /* FIELD_CHOICE */
     char choices[SCHEMA_CHOICES_MAX][FIELD_NAME_BYTES];   /* dtypes are choices: f16 bf16 f32 ... */
-    union field_value fallback;                           /* the default */
+    int on_choice;                                        /* FIELD_CHOICE: what "1" means, "0" then means choice 0 (causal=1);
+                                                             0: neither is accepted */
+    union field_value fallback;                           /* the default, unless: */
+    char follows[FIELD_NAME_BYTES];                       /* an earlier field of the same kind whose value is the default */
     char doc[96];
+};
+
+/* in `values`: not set yet, problem_check fills in the default or refuses a required field */
+#define FIELD_UNSET INT64_MIN
+#define FIELD_UNSET_REAL ((double)NAN) /* the same for FIELD_REAL */
+
+/* one name in a text that sets several fields of the same kind; an explicit value of a field wins over it */
+struct schema_shorthand {
+    char name[FIELD_NAME_BYTES];
+    int field_count;
+    int fields[SHORTHAND_FIELDS_MAX]; /* field indices */
 };
 
 /* heads/kv_heads: compiled in though both are run-time sizes; must divide */
@@ -66,6 +83,8 @@ struct schema {
     struct field fields[SCHEMA_FIELDS_MAX];
     int ratio_count;
     struct schema_ratio ratios[2];
+    int shorthand_count;
+    struct schema_shorthand shorthands[SCHEMA_SHORTHANDS_MAX];
 };
 
 struct problem {
@@ -73,7 +92,7 @@ struct problem {
     union field_value values[SCHEMA_FIELDS_MAX];
 };
 
-/* the schema of attention.forward: static, immutable, valid forever. Fields: q_dtype k_dtype v_dtype o_dtype batch heads
+/* the schema of attention.forward: static, immutable, valid forever. heads, seqlen_q and head_dim_qk are required. Fields: q_dtype k_dtype v_dtype o_dtype batch heads
  * kv_heads seqlen_q seqlen_k head_dim_qk head_dim_v causal(none|top_left|bottom_right) window_left window_right softcap
  * alibi sinks bias(none|f16|bf16|f32) mask(none|bool) varlen paged page_size dropout scale lse alignment index strict_nan
  * batch_invariant. scale=0 means 1/sqrt(head_dim_qk). alignment (bytes: 2 4 8 16) defaults to the largest class that the
@@ -97,9 +116,11 @@ attune_status problem_family(const char *text, char family[FAMILY_NAME_BYTES], s
  * `text` may or may not start with the family name. */
 attune_status problem_parse(const struct schema *schema, const char *text, struct problem *problem, struct error *error);
 
-/* the same checks on values set by hand (the C API's struct) */
-attune_status problem_check(const struct problem *problem, struct error *error);
-/* fill every value with its default; required fields get 0 and fail problem_check until set */
+/* the same checks on values set by hand (the C API's struct). Fields still unset get their default first, so set all you
+ * mean to set before */
+attune_status problem_check(struct problem *problem, struct error *error);
+/* every value at its default; fields that are required, follow another or are computed (alignment) are left unset until
+ * problem_check */
 void problem_defaults(const struct schema *schema, struct problem *problem);
 
 attune_status problem_format(const struct problem *problem, char text[PROBLEM_TEXT_BYTES], struct error *error);
@@ -116,7 +137,7 @@ attune_status problem_set_integer(struct problem *problem, const char *field, in
 attune_status problem_set_real(struct problem *problem, const char *field, double value, struct error *error);
 attune_status problem_set_choice(struct problem *problem, const char *field, const char *value, struct error *error);
 
-/* bytes of one element of a dtype name ("f16" 2, "f32" 4), 0 if unknown */
+/* bytes of one element of a dtype name ("f16" 2, "f32" 4), 0 if unknown or if elements come in blocks (q8_0) */
 int dtype_bytes(const char *dtype);
 
 #endif

@@ -34,7 +34,7 @@ void target_format(const struct target *target, char text[TARGET_TEXT_BYTES]); /
 
 /* may code built for `code` run on a device that calls itself `device`? Equal processors, and each feature of the code
  * either any or equal to the device's. sm_90a code runs on sm_90a only; sm_80 code runs on sm_8x with x >= 0 of the same
- * major version (CUDA binary compatibility), never for an `a` suffix. On refusal `error` says which part differs. */
+ * major version (CUDA binary compatibility), never for an `a` suffix. The plain `host` device runs the code of every host-*. On refusal `error` says which part differs. */
 attune_status target_accepts(const struct target *device, const struct target *code, struct error *error);
 
 /* the emulated processor of host-gfx906 ("gfx906"), "" for plain host and for real targets */

@@ -1,0 +1,345 @@
+/* files.c - whole files and safe folders. Every descriptor is close-on-exec; EINTR is retried. */
+#include "base/files.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static attune_status open_error(const char *path, int errno_value, struct error *error)
+{
+    attune_status status = error_errno(error, errno_value, "%s", path);
+    if (errno_value == ENOENT || errno_value == ENOTDIR) {
+        status = ATTUNE_NOT_FOUND;
+        if (error) {
+            error->status = status;
+        }
+    }
+    return status;
+}
+
+attune_status file_read(const char *path, size_t limit, struct buffer *into, struct error *error)
+{
+    attune_status status = ATTUNE_OK;
+    struct stat facts;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* non-blocking: a FIFO must not hang us */
+    if (file < 0) {
+        return open_error(path, errno, error);
+    }
+    if (fstat(file, &facts) != 0) {
+        status = error_errno(error, errno, "%s", path);
+        goto out;
+    }
+    if (!S_ISREG(facts.st_mode)) {
+        status = error_set(error, ATTUNE_INVALID, "%s is not a regular file", path);
+        goto out;
+    }
+    size_t before = into->length;
+    if (facts.st_size > 0 && (uint64_t)facts.st_size <= limit) {
+        buffer_reserve(into, before + (size_t)facts.st_size);
+    }
+    char chunk[65536];
+    for (;;) {
+        ssize_t got = read(file, chunk, sizeof chunk);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            status = error_errno(error, errno, "%s", path);
+            break;
+        }
+        if (got == 0) {
+            status = buffer_ok(into, error);
+            break;
+        }
+        if ((size_t)got > limit - (into->length - before)) {
+            status = error_set(error, ATTUNE_INVALID, "%s is larger than the limit of %zu bytes", path, limit);
+            break;
+        }
+        buffer_append(into, chunk, (size_t)got);
+        if (into->failed) {
+            status = error_no_memory(error);
+            break;
+        }
+    }
+out:
+    close(file);
+    return status;
+}
+
+static int write_all(int file, const char *bytes, size_t length)
+{
+    while (length > 0) {
+        ssize_t put = write(file, bytes, length);
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put < 0) {
+            return errno;
+        }
+        bytes += put;
+        length -= (size_t)put;
+    }
+    return 0;
+}
+
+/* unique per host, process, thread and call: NFS gives no other exclusion */
+static void temporary_name(char *name, size_t bytes)
+{
+    static atomic_uint counter;
+    char host[33] = "";
+    if (gethostname(host, sizeof host - 1) != 0) {
+        host[0] = '\0';
+    }
+    host[sizeof host - 1] = '\0';
+    for (char *c = host; *c; c++) {
+        if (*c == '/') {
+            *c = '_';
+        }
+    }
+    uint32_t salt = 0;
+    if (getrandom(&salt, sizeof salt, GRND_NONBLOCK) != (ssize_t)sizeof salt) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        salt = (uint32_t)now.tv_nsec;
+    }
+    snprintf(name, bytes, FILE_TEMPORARY_PREFIX "%s-%ld-%ld-%u-%08x", host, (long)getpid(), (long)gettid(),
+             atomic_fetch_add(&counter, 1), salt);
+}
+
+attune_status file_publish(const char *path, const void *bytes, size_t length, struct error *error)
+{
+    attune_status status = ATTUNE_OK;
+    char *folder = strdup(path);
+    char temporary[128];
+    int folder_file = -1, file = -1;
+    if (!folder) {
+        return error_no_memory(error);
+    }
+    char *slash = strrchr(folder, '/');
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *open_name = slash == folder ? "/" : slash ? folder : ".";
+    if (slash) {
+        *slash = '\0';
+    }
+    folder_file = open(open_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_file < 0) {
+        status = open_error(open_name, errno, error);
+        goto out;
+    }
+    temporary_name(temporary, sizeof temporary);
+    file = openat(folder_file, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file < 0) {
+        status = error_errno(error, errno, "%s: cannot create a file in %s", path, open_name);
+        goto out;
+    }
+    int failed = write_all(file, bytes, length);
+    if (!failed && fsync(file) != 0) {
+        failed = errno;
+    }
+    if (close(file) != 0 && !failed) { /* NFS reports a full disk here */
+        failed = errno;
+    }
+    file = -1;
+    if (!failed && renameat(folder_file, temporary, folder_file, name) != 0) {
+        failed = errno;
+    }
+    if (failed) {
+        unlinkat(folder_file, temporary, 0);
+        status = error_errno(error, failed, "%s: cannot write", path);
+        goto out;
+    }
+    /* some file systems refuse to sync a folder; the rename is done either way */
+    if (fsync(folder_file) != 0 && errno == EIO) {
+        status = error_errno(error, errno, "%s: cannot sync its folder", path);
+    }
+out:
+    if (file >= 0) {
+        close(file);
+    }
+    if (folder_file >= 0) {
+        close(folder_file);
+    }
+    free(folder);
+    return status;
+}
+
+attune_status file_write(const char *path, const void *bytes, size_t length, struct error *error)
+{
+    struct stat facts;
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+    if (file < 0) {
+        return open_error(path, errno, error);
+    }
+    int failed = write_all(file, bytes, length);
+    bool regular = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode);
+    if (close(file) != 0 && !failed) {
+        failed = errno;
+    }
+    if (failed) {
+        if (regular) { /* /dev/full and its like stay */
+            unlink(path);
+        }
+        return error_errno(error, failed, "%s: cannot write", path);
+    }
+    return ATTUNE_OK;
+}
+
+attune_status folder_make(const char *path, struct error *error)
+{
+    attune_status status = ATTUNE_OK;
+    char *part = strdup(path);
+    if (!part) {
+        return error_no_memory(error);
+    }
+    if (!*part) {
+        status = error_set(error, ATTUNE_INVALID, "the name of a folder is empty");
+    }
+    for (char *end = part; *end && status == ATTUNE_OK;) {
+        end += strspn(end, "/");
+        end += strcspn(end, "/");
+        char saved = *end;
+        *end = '\0';
+        struct stat facts;
+        if (mkdir(part, 0700) != 0 && !(errno == EEXIST && stat(part, &facts) == 0 && S_ISDIR(facts.st_mode))) {
+            int reason = errno;
+            if (!(stat(part, &facts) == 0 && S_ISDIR(facts.st_mode))) { /* read-only parents that exist are fine */
+                status = error_errno(error, reason, "cannot create the folder %s", part);
+            }
+        }
+        *end = saved;
+    }
+    free(part);
+    return status;
+}
+
+attune_status folder_check_private(const char *path, struct error *error)
+{
+    attune_status status = ATTUNE_OK;
+    struct stat facts;
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0) {
+        struct stat link;
+        int reason = errno;
+        if (lstat(path, &link) == 0 && S_ISLNK(link.st_mode)) {
+            return error_set(error, ATTUNE_INVALID, "%s is a symbolic link; name the folder itself", path);
+        }
+        return open_error(path, reason, error);
+    }
+    if (fstat(folder, &facts) != 0) {
+        status = error_errno(error, errno, "%s", path);
+    } else if (facts.st_uid != geteuid()) {
+        status = error_set(error, ATTUNE_INVALID, "%s belongs to user %ld, not to us (%ld); use a folder of your own",
+                           path, (long)facts.st_uid, (long)geteuid());
+    } else if (facts.st_mode & 022) {
+        status = error_set(error, ATTUNE_INVALID, "%s can be written by others (mode %04o); chmod go-w it", path,
+                           (unsigned)(facts.st_mode & 07777));
+    }
+    close(folder);
+    return status;
+}
+
+attune_status folder_temporary(char *path, size_t bytes, struct error *error)
+{
+    const char *places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", getenv("HOME")};
+    int reason = ENOENT;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (!places[i] || places[i][0] != '/') {
+            continue;
+        }
+        int length = snprintf(path, bytes, "%s/attune-XXXXXX", places[i]);
+        if (length < 0 || (size_t)length >= bytes) {
+            reason = ENAMETOOLONG;
+            continue;
+        }
+        if (mkdtemp(path)) {
+            return ATTUNE_OK;
+        }
+        reason = errno;
+    }
+    if (bytes) {
+        path[0] = '\0';
+    }
+    return error_errno(error, reason,
+                       "no temporary folder: neither TMPDIR (%s) nor /tmp, /var/tmp or HOME can be written; set TMPDIR",
+                       places[0] ? places[0] : "not set");
+}
+
+/* takes the descriptor; what cannot be removed is left behind */
+static void remove_contents(int folder)
+{
+    DIR *stream = fdopendir(folder);
+    if (!stream) {
+        close(folder);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(stream));) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        if (unlinkat(folder, entry->d_name, 0) == 0) {
+            continue;
+        }
+        int inner = openat(folder, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (inner >= 0) {
+            remove_contents(inner);
+            unlinkat(folder, entry->d_name, AT_REMOVEDIR);
+        }
+    }
+    closedir(stream);
+}
+
+void folder_remove(const char *path)
+{
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder >= 0) {
+        remove_contents(folder);
+        rmdir(path);
+    }
+}
+
+attune_status path_join(char *path, size_t bytes, const char *folder, const char *name, struct error *error)
+{
+    size_t length = strlen(folder);
+    const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
+    int written = snprintf(path, bytes, "%s%s%s", folder, slash, name);
+    if (written < 0 || (size_t)written >= bytes) {
+        return error_set(error, ATTUNE_INVALID, "the path %s%s%s is longer than %zu bytes", folder, slash, name,
+                         bytes ? bytes - 1 : 0);
+    }
+    return ATTUNE_OK;
+}
+
+attune_status path_self(char *path, size_t bytes, struct error *error)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    const char *name = "";
+    if (dladdr1((const void *)(uintptr_t)path_self, &info, (void **)&map, RTLD_DL_LINKMAP) && map) {
+        name = map->l_name; /* "" for the program itself, whose argv[0] says nothing reliable */
+    }
+    char *real = realpath(name[0] ? name : "/proc/self/exe", NULL);
+    if (!real) {
+        return error_errno(error, errno, "cannot find the folder of %s", name[0] ? name : "the program");
+    }
+    attune_status status = ATTUNE_OK;
+    char *slash = strrchr(real, '/');
+    size_t length = slash == real ? 1 : (size_t)(slash - real);
+    if (length >= bytes) {
+        status = error_set(error, ATTUNE_INVALID, "the path %s is longer than %zu bytes", real, bytes ? bytes - 1 : 0);
+    } else {
+        memcpy(path, real, length);
+        path[length] = '\0';
+    }
+    free(real);
+    return status;
+}
