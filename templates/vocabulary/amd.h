@@ -1,0 +1,209 @@
+/* amd.h - the device vocabulary on AMD GPUs.
+ *
+ * Every name that templates may use, documented in docs/vocabulary.md, in terms of what hiprtc and clang know without any
+ * header. A name whose instruction a target lacks fails to compile only when it is used. Words are 32 bits and hold one fp32
+ * or two 16-bit elements, the lower index in the lower half.
+ */
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef int i32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+#define device_function static inline __attribute__((device, always_inline))
+#define kernel_function(threads) \
+    extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads)))
+#define shared_array __attribute__((shared, aligned(16)))
+
+/* ---- indices ---- */
+#define thread_index() ((int)__builtin_amdgcn_workitem_id_x())
+#define block_index_x() ((u32)__builtin_amdgcn_workgroup_id_x())
+#define block_index_y() ((u32)__builtin_amdgcn_workgroup_id_y())
+#define block_index_z() ((u32)__builtin_amdgcn_workgroup_id_z())
+
+/* ---- bits and elements ---- */
+device_function u32 float_bits(float value) { return __builtin_bit_cast(u32, value); }
+device_function float bits_float(u32 bits) { return __builtin_bit_cast(float, bits); }
+#define INFINITY_FLOAT __builtin_huge_valf()
+
+typedef _Float16 half_pair __attribute__((ext_vector_type(2)));
+typedef u32 word_pair __attribute__((ext_vector_type(2)));
+typedef u32 word_quad __attribute__((ext_vector_type(4)));
+
+struct half_t {
+    u16 bits;
+};
+struct bf16_t {
+    u16 bits;
+};
+
+device_function float to_float(half_t value) { return (float)__builtin_bit_cast(_Float16, value.bits); }
+device_function float to_float(bf16_t value) { return bits_float((u32)value.bits << 16); }
+device_function float to_float(float value) { return value; }
+
+template <class T> device_function T from_float(float value);
+template <> device_function float from_float<float>(float value) { return value; }
+template <> device_function half_t from_float<half_t>(float value)
+{
+    return half_t{__builtin_bit_cast(u16, (_Float16)value)};
+}
+template <> device_function bf16_t from_float<bf16_t>(float value)
+{
+#if defined(__gfx950__)
+    return bf16_t{__builtin_bit_cast(u16, (__bf16)value)};
+#else
+    const u32 bits = float_bits(value); /* round to nearest even; a NaN keeps its sign and becomes quiet */
+    const u32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return bf16_t{(u16)(value != value ? (bits >> 16) | 0x40u : rounded)};
+#endif
+}
+
+/* the two elements of a word of 16-bit elements; a word of fp32 has only a low one */
+template <class T> device_function float low_element(u32 word);
+template <class T> device_function float high_element(u32 word);
+template <> device_function float low_element<float>(u32 word) { return bits_float(word); }
+template <> device_function float low_element<half_t>(u32 word) { return (float)__builtin_bit_cast(half_pair, word).x; }
+template <> device_function float high_element<half_t>(u32 word) { return (float)__builtin_bit_cast(half_pair, word).y; }
+template <> device_function float low_element<bf16_t>(u32 word) { return bits_float(word << 16); }
+template <> device_function float high_element<bf16_t>(u32 word) { return bits_float(word & 0xffff0000u); }
+
+template <class T> device_function u32 pack_elements(float low, float high)
+{
+    return (u32)from_float<T>(low).bits | (u32)from_float<T>(high).bits << 16;
+}
+/* (low half of a, low half of b) and (high half of a, high half of b) */
+device_function u32 pack_low(u32 a, u32 b) { return __builtin_amdgcn_perm(b, a, 0x05040100u); }
+device_function u32 pack_high(u32 a, u32 b) { return __builtin_amdgcn_perm(b, a, 0x07060302u); }
+
+/* ---- arithmetic ---- */
+device_function float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+device_function float maximum(float a, float b) { return __builtin_fmaxf(a, b); }
+device_function int minimum(int a, int b) { return a < b ? a : b; }
+device_function u32 multiply_high(u32 a, u32 b) { return (u32)(((u64)a * b) >> 32); }
+
+/* 2^value; 0 for -infinity, NaN for NaN; results below 2^-126 may become 0 */
+device_function float exp2_fast(float value)
+{
+#if __has_builtin(__builtin_amdgcn_exp2f)
+    return __builtin_amdgcn_exp2f(value);
+#else
+    return __builtin_exp2f(value);
+#endif
+}
+
+/* base-2 logarithm of a normal number in [0.5, 2): absolute error below 2^-22 */
+device_function float log2_fast(float value)
+{
+#if __has_builtin(__builtin_amdgcn_logf)
+    return __builtin_amdgcn_logf(value);
+#else
+    return __builtin_log2f(value);
+#endif
+}
+
+/* c + a.low b.low + a.high b.high in fp32 */
+template <class T> device_function float dot2(u32 a, u32 b, float c);
+template <> device_function float dot2<half_t>(u32 a, u32 b, float c)
+{
+    return __builtin_amdgcn_fdot2(__builtin_bit_cast(half_pair, a), __builtin_bit_cast(half_pair, b), c, false);
+}
+#if __has_builtin(__builtin_amdgcn_fdot2_f32_bf16)
+typedef __bf16 bf16_pair __attribute__((ext_vector_type(2)));
+template <> device_function float dot2<bf16_t>(u32 a, u32 b, float c)
+{
+    return __builtin_amdgcn_fdot2_f32_bf16(__builtin_bit_cast(bf16_pair, a), __builtin_bit_cast(bf16_pair, b), c, false);
+}
+#endif
+
+/* ---- memory: the address must be a multiple of the bytes moved ---- */
+struct words4 {
+    u32 word[4];
+};
+
+template <int WORDS> device_function void load_words(u32 *to, const void *from);
+template <> device_function void load_words<1>(u32 *to, const void *from) { to[0] = *(const u32 *)from; }
+template <> device_function void load_words<2>(u32 *to, const void *from)
+{
+    const word_pair loaded = *(const word_pair *)from;
+    to[0] = loaded.x;
+    to[1] = loaded.y;
+}
+template <> device_function void load_words<4>(u32 *to, const void *from)
+{
+    const word_quad loaded = *(const word_quad *)from;
+    to[0] = loaded.x;
+    to[1] = loaded.y;
+    to[2] = loaded.z;
+    to[3] = loaded.w;
+}
+template <int WORDS> device_function void store_words(void *to, const u32 *from);
+template <> device_function void store_words<1>(void *to, const u32 *from) { *(u32 *)to = from[0]; }
+template <> device_function void store_words<2>(void *to, const u32 *from)
+{
+    *(word_pair *)to = word_pair{from[0], from[1]};
+}
+template <> device_function void store_words<4>(void *to, const u32 *from)
+{
+    *(word_quad *)to = word_quad{from[0], from[1], from[2], from[3]};
+}
+
+/* ---- waves and blocks ---- */
+#define barrier() block_barrier_now()
+device_function void block_barrier_now()
+{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+/* lanes of a wave run in step and their LDS accesses stay in order: only the compiler must not move them */
+#define wave_barrier() wave_barrier_now()
+device_function void wave_barrier_now()
+{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+    __builtin_amdgcn_wave_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+}
+
+#define shuffle_xor(value, mask) shuffle_xor_now(value, thread_index() ^ (mask))
+device_function float shuffle_xor_now(float value, int lane)
+{
+    return bits_float((u32)__builtin_amdgcn_ds_bpermute(lane << 2, (int)float_bits(value)));
+}
+
+/* One step of a butterfly over 2 * MASK lanes. The mirrors replace xor 4 and xor 8: after the smaller steps all lanes of a
+ * mirrored half hold the same value, and a mirror runs in the vector unit where xor 4 would go through LDS. */
+template <int MASK> device_function float butterfly(float value)
+{
+    const int bits = (int)float_bits(value);
+    if (MASK == 1)
+        return bits_float((u32)__builtin_amdgcn_update_dpp(bits, bits, 0xb1, 0xf, 0xf, true)); /* quad_perm 1 0 3 2 */
+    if (MASK == 2)
+        return bits_float((u32)__builtin_amdgcn_update_dpp(bits, bits, 0x4e, 0xf, 0xf, true)); /* quad_perm 2 3 0 1 */
+    if (MASK == 4)
+        return bits_float((u32)__builtin_amdgcn_update_dpp(bits, bits, 0x141, 0xf, 0xf, true)); /* row_half_mirror */
+    if (MASK == 8)
+        return bits_float((u32)__builtin_amdgcn_update_dpp(bits, bits, 0x140, 0xf, 0xf, true)); /* row_mirror */
+    if (MASK == 16)
+        return bits_float((u32)__builtin_amdgcn_ds_swizzle(bits, 0x401f)); /* xor 16 */
+    return shuffle_xor_now(value, thread_index() ^ MASK);
+}
+template <int LANES> struct group_reduce {
+    static inline __attribute__((device, always_inline)) float largest(float value)
+    {
+        value = group_reduce<LANES / 2>::largest(value);
+        return maximum(value, butterfly<LANES / 2>(value));
+    }
+    static inline __attribute__((device, always_inline)) float total(float value)
+    {
+        value = group_reduce<LANES / 2>::total(value);
+        return value + butterfly<LANES / 2>(value);
+    }
+};
+template <> struct group_reduce<1> {
+    static inline __attribute__((device, always_inline)) float largest(float value) { return value; }
+    static inline __attribute__((device, always_inline)) float total(float value) { return value; }
+};
+/* over aligned groups of `lanes` lanes (a power of two, a constant); every lane gets the result */
+#define group_maximum(lanes, value) group_reduce<lanes>::largest(value)
+#define group_sum(lanes, value) group_reduce<lanes>::total(value)

@@ -1,0 +1,220 @@
+/* host.h - the device vocabulary on the CPU, for the host device.
+ *
+ * Every name that templates may use, documented in docs/vocabulary.md, in portable C++17 for baseline x86-64: no system header,
+ * no undefined symbol. Whatever concerns other threads goes through `api`, a parameter of the entry, so these names are macros
+ * that work inside the kernel function only; a call's site is its __COUNTER__. The kernel's text defines WAVE.
+ */
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef int i32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+/* as in the host device's contract, version 1 */
+struct host_api {
+    u32 size;
+    u32 version;
+    u32 (*thread_index)(void);
+    u32 (*block_index)(int dimension);
+    void (*barrier)(u32 site);
+    void (*wave_barrier)(u32 site);
+    u32 (*shuffle)(u32 site, u32 value, u32 source_lane);
+    void *(*shared)(u32 site, u64 bytes);
+    void (*collective)(u32 site, const void *in, u32 in_bytes, void *out, u32 out_bytes,
+                       void (*compute)(const void *ins, void *outs, u32 lanes));
+    void (*fail)(const char *message);
+};
+
+/* the ELF note by which an object tells its resources */
+struct host_note {
+    u32 version;
+    u32 wave_size;
+    u32 threads;
+    u32 shared_bytes;
+    u32 argument_bytes;
+    char kernel[64];
+    char target[64];
+};
+struct host_note_section {
+    u32 name_bytes;
+    u32 note_bytes;
+    u32 type;
+    char name[8];
+    host_note note;
+};
+
+#define device_function static inline __attribute__((always_inline, unused))
+#define shared_array(bytes) api->shared(__COUNTER__, bytes)
+
+/* ---- indices ---- */
+#define thread_index() ((int)api->thread_index())
+#define block_index_x() api->block_index(0)
+#define block_index_y() api->block_index(1)
+#define block_index_z() api->block_index(2)
+
+/* ---- bits and elements ---- */
+device_function u32 float_bits(float value)
+{
+    u32 bits;
+    __builtin_memcpy(&bits, &value, 4);
+    return bits;
+}
+device_function float bits_float(u32 bits)
+{
+    float value;
+    __builtin_memcpy(&value, &bits, 4);
+    return value;
+}
+#define INFINITY_FLOAT __builtin_huge_valf()
+
+struct half_t {
+    u16 bits;
+};
+struct bf16_t {
+    u16 bits;
+};
+
+static inline __attribute__((unused)) float half_to_float(u32 bits)
+{
+    const u32 sign = (bits & 0x8000u) << 16;
+    const u32 magnitude = bits & 0x7fffu;
+    if (magnitude >= 0x7c00u)
+        return bits_float(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+    if (magnitude >= 0x400u)
+        return bits_float(sign | ((magnitude << 13) + 0x38000000u));
+    const float small = (float)(int)magnitude * 0x1p-24f; /* subnormal: exact */
+    return sign ? -small : small;
+}
+static inline __attribute__((unused)) u16 half_from_float(float value)
+{
+    const u32 bits = float_bits(value);
+    const u32 sign = (bits >> 16) & 0x8000u;
+    const u32 magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return (u16)(sign | 0x7e00u);
+    if (magnitude >= 0x477ff000u) /* 65520 and above round to infinity */
+        return (u16)(sign | 0x7c00u);
+    if (magnitude >= 0x38800000u) /* normal: nearest even by carry into the exponent */
+        return (u16)(sign | ((magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13));
+    /* subnormal: adding 0.5 leaves the 24-bit-aligned result, rounded to nearest even, in the low bits */
+    return (u16)(sign | (float_bits(bits_float(magnitude) + 0.5f) - 0x3f000000u));
+}
+
+device_function float to_float(half_t value) { return half_to_float(value.bits); }
+device_function float to_float(bf16_t value) { return bits_float((u32)value.bits << 16); }
+device_function float to_float(float value) { return value; }
+
+template <class T> device_function T from_float(float value);
+template <> device_function float from_float<float>(float value) { return value; }
+template <> device_function half_t from_float<half_t>(float value) { return half_t{half_from_float(value)}; }
+template <> device_function bf16_t from_float<bf16_t>(float value)
+{
+    const u32 bits = float_bits(value); /* round to nearest even; a NaN keeps its sign and becomes quiet */
+    if (value != value)
+        return bf16_t{(u16)((bits >> 16) | 0x40u)};
+    return bf16_t{(u16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
+}
+
+/* the two elements of a word of 16-bit elements; a word of fp32 has only a low one */
+template <class T> device_function float low_element(u32 word);
+template <class T> device_function float high_element(u32 word);
+template <> device_function float low_element<float>(u32 word) { return bits_float(word); }
+template <> device_function float low_element<half_t>(u32 word) { return half_to_float(word & 0xffffu); }
+template <> device_function float high_element<half_t>(u32 word) { return half_to_float(word >> 16); }
+template <> device_function float low_element<bf16_t>(u32 word) { return bits_float(word << 16); }
+template <> device_function float high_element<bf16_t>(u32 word) { return bits_float(word & 0xffff0000u); }
+
+template <class T> device_function u32 pack_elements(float low, float high)
+{
+    return (u32)from_float<T>(low).bits | (u32)from_float<T>(high).bits << 16;
+}
+/* (low half of a, low half of b) and (high half of a, high half of b) */
+device_function u32 pack_low(u32 a, u32 b) { return (a & 0xffffu) | b << 16; }
+device_function u32 pack_high(u32 a, u32 b) { return a >> 16 | (b & 0xffff0000u); }
+
+/* ---- arithmetic ---- */
+device_function float fused(float a, float b, float c) { return a * b + c; } /* baseline x86-64 has no fused form */
+device_function float maximum(float a, float b) { return a > b || b != b ? a : b; }
+device_function int minimum(int a, int b) { return a < b ? a : b; }
+device_function u32 multiply_high(u32 a, u32 b) { return (u32)(((u64)a * b) >> 32); }
+
+/* 2^value; 0 for -infinity, NaN for NaN; results below 2^-126 become 0 */
+static inline __attribute__((unused)) float exp2_fast(float value)
+{
+    if (value != value || value >= 128.0f)
+        return value != value ? value : INFINITY_FLOAT;
+    if (value < -126.0f)
+        return 0.0f;
+    const int whole = (int)(value + (value < 0.0f ? -0.5f : 0.5f));
+    const double x = ((double)value - whole) * 0.69314718055994530942; /* |x| <= ln(2) / 2: Taylor's rest is 2^-33 */
+    const double fraction =
+        1.0 + x * (1.0 + x * (1.0 / 2 + x * (1.0 / 6 + x * (1.0 / 24 + x * (1.0 / 120 + x * (1.0 / 720 + x / 5040))))));
+    const u64 power = (u64)(whole + 1023) << 52;
+    double scale;
+    __builtin_memcpy(&scale, &power, 8);
+    return (float)(fraction * scale);
+}
+/* base-2 logarithm of a normal number in [0.5, 2): absolute error below 2^-22 */
+static inline __attribute__((unused)) float log2_fast(float value)
+{
+    const double t = ((double)value - 1.0) / ((double)value + 1.0); /* ln v = 2 atanh t, |t| <= 1/3 */
+    const double s = t * t;
+    const double series = 1.0 + s * (1.0 / 3 + s * (1.0 / 5 + s * (1.0 / 7 + s * (1.0 / 9 + s * (1.0 / 11 +
+                          s * (1.0 / 13 + s * (1.0 / 15 + s / 17)))))));
+    return (float)(2.0 * t * series * 1.44269504088896340736);
+}
+
+/* c + a.low b.low + a.high b.high in fp32 */
+template <class T> device_function float dot2(u32 a, u32 b, float c)
+{
+    return c + low_element<T>(a) * low_element<T>(b) + high_element<T>(a) * high_element<T>(b);
+}
+
+/* ---- memory: the address must be a multiple of the bytes moved ---- */
+struct words4 {
+    u32 word[4];
+};
+
+template <int WORDS> struct alignas(4 * WORDS) aligned_words {
+    u32 word[WORDS];
+};
+template <int WORDS> device_function void load_words(u32 *to, const void *from)
+{
+    const aligned_words<WORDS> loaded = *(const aligned_words<WORDS> *)from;
+    for (int i = 0; i < WORDS; ++i)
+        to[i] = loaded.word[i];
+}
+template <int WORDS> device_function void store_words(void *to, const u32 *from)
+{
+    aligned_words<WORDS> stored;
+    for (int i = 0; i < WORDS; ++i)
+        stored.word[i] = from[i];
+    *(aligned_words<WORDS> *)to = stored;
+}
+
+/* ---- waves and blocks ---- */
+#define barrier() api->barrier(__COUNTER__)
+#define wave_barrier() api->wave_barrier(__COUNTER__)
+#define shuffle_xor(value, mask) host_shuffle_xor(api, __COUNTER__, value, mask, WAVE)
+device_function float host_shuffle_xor(const host_api *api, u32 site, float value, u32 mask, u32 wave)
+{
+    return bits_float(api->shuffle(site, float_bits(value), (api->thread_index() % wave) ^ mask));
+}
+
+static inline __attribute__((unused)) float host_group_maximum(const host_api *api, u32 site, u32 lanes, float value,
+                                                               u32 wave)
+{
+    for (u32 mask = 1; mask < lanes; mask *= 2)
+        value = maximum(value, host_shuffle_xor(api, site, value, mask, wave));
+    return value;
+}
+static inline __attribute__((unused)) float host_group_sum(const host_api *api, u32 site, u32 lanes, float value, u32 wave)
+{
+    for (u32 mask = 1; mask < lanes; mask *= 2)
+        value += host_shuffle_xor(api, site, value, mask, wave);
+    return value;
+}
+/* over aligned groups of `lanes` lanes (a power of two, a constant); every lane gets the result */
+#define group_maximum(lanes, value) host_group_maximum(api, __COUNTER__, lanes, value, WAVE)
+#define group_sum(lanes, value) host_group_sum(api, __COUNTER__, lanes, value, WAVE)
