@@ -1,0 +1,289 @@
+/* cmd_cache.c - `attune cache ls|info|verify|prune`. */
+#include "base/files.h"
+#include "cache/store.h"
+#include "cli/cli.h"
+#include "cli/table.h"
+
+#include <string.h>
+#include <time.h>
+
+static const struct option options[] = {
+    CLI_OPTION_STORE,
+    {"all", 0, OPTION_FLAG, false, NULL, "ls: objects, journals and what was set aside as well"},
+    {"repair", 0, OPTION_FLAG, false, NULL, "verify: set bad entries aside"},
+    {"older-than", 0, OPTION_DURATION, false, "TIME", "prune: entries older than 30d, 12h ..."},
+    {"keep", 0, OPTION_BYTES, false, "SIZE",
+     "prune: oldest unreferenced objects until the store is below 500MiB, 2GiB ..."},
+    {"unreferenced", 0, OPTION_FLAG, false, NULL, "prune: objects that no record names"},
+    {"rejected", 0, OPTION_FLAG, false, NULL, "prune: what was set aside, and old temporaries"},
+    {"dry-run", 0, OPTION_FLAG, false, NULL, "prune: only tell what would go"},
+    CLI_OPTION_JSON,
+    CLI_OPTION_HELP,
+    {0},
+};
+
+static const char *const kind_names[] = {
+    [STORE_OBJECT] = "object",     [STORE_RECORD] = "record",       [STORE_JOURNAL] = "journal",
+    [STORE_REJECTED] = "rejected", [STORE_TEMPORARY] = "temporary",
+};
+
+struct listing {
+    struct store *store;
+    bool all;
+    json_t *entries;
+    int64_t counts[STORE_TEMPORARY + 1];
+    uint64_t bytes[STORE_TEMPORARY + 1];
+};
+
+/* what a record says, added to its row; a record that cannot be read keeps its path and the reason */
+static void add_record(struct listing *listing, const char *relative, json_t *row)
+{
+    char path[4096], object[DIGEST_HEX_BYTES];
+    struct buffer text = BUFFER_INIT;
+    struct record record = {0};
+    struct error error = {0};
+    attune_status status = path_join(path, sizeof path, store_path(listing->store), relative, &error);
+    if (status == ATTUNE_OK) {
+        status = file_read(path, RECORD_BYTES_MAX, &text, &error);
+    }
+    if (status == ATTUNE_OK) {
+        status = record_from_json(buffer_string(&text), text.length, &record, &error);
+    }
+    if (status == ATTUNE_OK) {
+        digest_hex(&record.object, object);
+        json_set_text(row, "record", record.kind == RECORD_TUNED ? "tuned" : "default");
+        json_set_text(row, "problem", record.kind == RECORD_TUNED ? record.problem : record.specialisation);
+        json_set_text(row, "target", record.device.target);
+        json_set_text(row, "candidate", record.candidate);
+        json_set_text(row, "object", object);
+        json_set_real(row, "winner_microseconds", record.winner_microseconds);
+        json_set_real(row, "default_microseconds", record.default_microseconds);
+        record_free(&record);
+    } else {
+        json_set_text(row, "reason", error.message);
+    }
+    buffer_free(&text);
+}
+
+static attune_status add_entry(void *data, const struct store_entry *entry, struct error *error)
+{
+    struct listing *listing = data;
+    (void)error;
+    listing->counts[entry->kind]++;
+    listing->bytes[entry->kind] += entry->bytes;
+    if (listing->entries == NULL || (entry->kind != STORE_RECORD && !listing->all)) {
+        return ATTUNE_OK;
+    }
+    json_t *row = json_object();
+    json_set_text(row, "kind", kind_names[entry->kind]);
+    json_set_text(row, "path", entry->path);
+    json_set_whole(row, "bytes", (int64_t)entry->bytes);
+    json_set_whole(row, "modified", entry->modified);
+    if (entry->kind == STORE_RECORD) {
+        add_record(listing, entry->path, row);
+    }
+    json_array_append_new(listing->entries, row);
+    return ATTUNE_OK;
+}
+
+static void print_records(const json_t *entries)
+{
+    struct table table;
+    size_t index;
+    json_t *row;
+    table_begin(&table, "kind|target|>winner µs|>default µs|>bytes|modified|problem, or path");
+    json_array_foreach(entries, index, row)
+    {
+        const char *record = json_string_value(json_object_get(row, "record"));
+        const char *target = json_string_value(json_object_get(row, "target"));
+        double winner = json_real_value(json_object_get(row, "winner_microseconds"));
+        time_t modified = (time_t)json_integer_value(json_object_get(row, "modified"));
+        char date[32] = "";
+        struct tm parts;
+        if (gmtime_r(&modified, &parts) != NULL) {
+            strftime(date, sizeof date, "%Y-%m-%d %H:%M", &parts);
+        }
+        table_cell(&table, "%s", record != NULL ? record : json_string_value(json_object_get(row, "kind")));
+        table_cell(&table, "%s", target != NULL ? target : "-");
+        if (winner > 0) {
+            table_cell(&table, "%.1f", winner);
+            table_cell(&table, "%.1f", json_real_value(json_object_get(row, "default_microseconds")));
+        } else {
+            table_cell(&table, "-");
+            table_cell(&table, "-");
+        }
+        table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "bytes")));
+        table_cell(&table, "%s", date);
+        table_cell(&table, "%s", json_string_value(json_object_get(row, record != NULL ? "problem" : "path")));
+    }
+    table_end(&table, stdout);
+}
+
+static attune_status list(struct cli *cli, struct store *store, struct error *error)
+{
+    struct listing listing = {.store = store, .all = options_has(&cli->options, "all"), .entries = json_array()};
+    attune_status status = store_walk(store, add_entry, &listing, error);
+    json_object_set_new(cli->result, "entries", listing.entries);
+    if (status == ATTUNE_OK && !cli->json) {
+        print_records(listing.entries);
+    }
+    return status;
+}
+
+static attune_status info(struct cli *cli, struct store *store, struct error *error)
+{
+    struct listing listing = {.store = store};
+    attune_status status = store_walk(store, add_entry, &listing, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    struct table table;
+    table_begin(&table, "kind|>count|>size");
+    for (int i = 0; i <= STORE_TEMPORARY; i++) {
+        char size[32];
+        json_t *row = json_object();
+        json_set_whole(row, "count", listing.counts[i]);
+        json_set_whole(row, "bytes", (int64_t)listing.bytes[i]);
+        json_object_set_new(cli->result, kind_names[i], row);
+        format_bytes(listing.bytes[i], size);
+        table_cell(&table, "%s", kind_names[i]);
+        table_cell(&table, "%lld", (long long)listing.counts[i]);
+        table_cell(&table, "%s", size);
+    }
+    if (!cli->json) {
+        printf("%s\n", store_path(store));
+    }
+    table_end(&table, cli->json ? NULL : stdout);
+    return ATTUNE_OK;
+}
+
+static attune_status verify(struct cli *cli, struct store *store, struct error *error)
+{
+    struct store_verdict verdict = {0};
+    bool repair = options_has(&cli->options, "repair");
+    attune_status status = store_verify(store, repair, &verdict, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    json_set_whole(cli->result, "objects", verdict.objects);
+    json_set_whole(cli->result, "records", verdict.records);
+    json_set_whole(cli->result, "bad", verdict.bad);
+    json_set_whole(cli->result, "missing_objects", verdict.missing_objects);
+    if (!cli->json) {
+        printf("%d objects and %d records, %d bad%s, %d records whose object is missing\n", verdict.objects,
+               verdict.records, verdict.bad, repair && verdict.bad > 0 ? " (set aside)" : "", verdict.missing_objects);
+    }
+    if (verdict.bad > 0 && !repair) {
+        return error_set(error, ATTUNE_CORRUPT,
+                         "%d entries of '%s' fail their check: `attune cache verify --repair` "
+                         "sets them aside, and they are made again when needed",
+                         verdict.bad, store_path(store));
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status prune(struct cli *cli, struct store *store, struct error *error)
+{
+    const struct options *given = &cli->options;
+    struct store_prune rule = {
+        .older_than_seconds = (int64_t)options_real(given, "older-than", 0),
+        .keep_bytes = options_whole(given, "keep", 0),
+        .unreferenced = options_has(given, "unreferenced"),
+        .rejected = options_has(given, "rejected"),
+        .dry_run = options_has(given, "dry-run"),
+    };
+    if (rule.older_than_seconds == 0 && rule.keep_bytes == 0 && !rule.unreferenced && !rule.rejected) {
+        return error_set(error, ATTUNE_INVALID,
+                         "prune needs a rule: --older-than TIME, --keep SIZE, --unreferenced or --rejected");
+    }
+    int removed = 0;
+    uint64_t bytes = 0;
+    attune_status status = store_prune(store, &rule, &removed, &bytes, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    json_set_flag(cli->result, "dry_run", rule.dry_run);
+    json_set_whole(cli->result, "removed", removed);
+    json_set_whole(cli->result, "bytes", (int64_t)bytes);
+    if (!cli->json) {
+        char size[32];
+        format_bytes(bytes, size);
+        printf("%s %d entries, %s\n", rule.dry_run ? "would remove" : "removed", removed, size);
+    }
+    return ATTUNE_OK;
+}
+
+static const struct action {
+    const char *name;
+    const char *const *options; /* that it takes beside the common ones; NULL-terminated */
+    attune_status (*run)(struct cli *cli, struct store *store, struct error *error);
+} actions[] = {
+    {"ls", (const char *const[]){"all", NULL}, list},
+    {"info", (const char *const[]){NULL}, info},
+    {"verify", (const char *const[]){"repair", NULL}, verify},
+    {"prune", (const char *const[]){"older-than", "keep", "unreferenced", "rejected", "dry-run", NULL}, prune},
+};
+
+/* an option of another action is refused, not ignored */
+static attune_status check_options(const struct cli *cli, const struct action *action, struct error *error)
+{
+    static const char *const common[] = {"store", "json", "help", NULL};
+    for (int i = 0; i < cli->options.count; i++) {
+        const char *name = cli->options.values[i].option->name;
+        bool known = false;
+        for (int j = 0; common[j] != NULL; j++) {
+            known |= strcmp(common[j], name) == 0;
+        }
+        for (int j = 0; action->options[j] != NULL; j++) {
+            known |= strcmp(action->options[j], name) == 0;
+        }
+        if (!known) {
+            return error_set(error, ATTUNE_INVALID, "--%s does not go with `cache %s`: see `attune cache --help`", name,
+                             action->name);
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status run(struct cli *cli, struct error *error)
+{
+    const char *name = cli->options.positionals[0];
+    const struct action *action = NULL;
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
+        action = strcmp(actions[i].name, name) == 0 ? &actions[i] : action;
+    }
+    if (action == NULL) {
+        return error_set(error, ATTUNE_INVALID, "unknown action '%s': ls, info, verify or prune", name);
+    }
+    attune_status status = check_options(cli, action, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    struct store *store = NULL;
+    status = store_open(options_text(&cli->options, "store"), &store, error);
+    if (status == ATTUNE_OK && store_path(store)[0] == '\0') {
+        status =
+            error_set(error, ATTUNE_NOT_FOUND, "there is no cache folder: set ATTUNE_CACHE or give --store FOLDER");
+    }
+    if (status == ATTUNE_OK) {
+        json_set_text(cli->result, "action", name);
+        json_set_text(cli->result, "store", store_path(store));
+        status = action->run(cli, store, error);
+    }
+    store_close(store);
+    return status;
+}
+
+const struct command command_cache = {
+    .name = "cache",
+    .usage = "ls|info|verify|prune",
+    .summary = "what the cache holds, whether it is intact, and making it smaller",
+    .help = "ls      records: problem, target, times (--all: every entry)\n"
+            "info    how much of what, and where\n"
+            "verify  checks every object and record; exit code 1 when one is bad\n"
+            "prune   removes by age, size or use; records' objects stay unless older than asked\n",
+    .options = options,
+    .positional_minimum = 1,
+    .positional_maximum = 1,
+    .run = run,
+};

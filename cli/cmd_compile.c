@@ -1,0 +1,416 @@
+/* cmd_compile.c - `attune compile`: candidates to objects, for any targets, without a device. */
+#include "autotune/tune.h"
+#include "base/codeobject.h"
+#include "base/files.h"
+#include "cache/store.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+enum { TARGETS_MAX = 64 };
+
+static const struct option options[] = {
+    CLI_OPTION_PROBLEM,
+    {"problems", 0, OPTION_TEXT, false, "FILE", "with --space: a problem a line, # comments"},
+    {"target", 0, OPTION_TEXT, true, "T", "what to make code for: gfx906, sm_90a, host, host-gfx906"},
+    {"output", 'o', OPTION_TEXT, false, "PATH", "file, or folder for several targets (existing, or ends in /)"},
+    {"asm", 0, OPTION_FLAG, false, NULL, "disassemble: to stdout, or beside each object with -o"},
+    {"resources", 0, OPTION_FLAG, false, NULL, "registers, shared memory, scratch... read from the object"},
+    {"space", 0, OPTION_FLAG, false, NULL, "all candidates, in parallel, into the store"},
+    {"candidates", 0, OPTION_TEXT, false, "FILE", "with --space: only the candidates named in FILE, one a line"},
+    {"sanitize", 0, OPTION_TEXT, false, "S", "none, address or thread; host targets only"},
+    CLI_OPTION_STORE,
+    CLI_OPTION_JSON,
+    CLI_OPTION_HELP,
+    {0},
+};
+
+static const char *suffix_of(const struct target *target)
+{
+    switch (target->vendor) {
+    case TARGET_AMD:
+        return "hsaco";
+    case TARGET_NVIDIA:
+        return "cubin";
+    case TARGET_HOST:
+        break;
+    }
+    return "so";
+}
+
+/* ---- one candidate for each target ---- */
+
+struct work {
+    struct cli *cli;
+    struct compiler_pool *pool;
+    const struct problem *problem;
+    const char *parameters;
+    enum sanitize sanitize;
+    bool into_folder;
+    json_t *objects;
+};
+
+static bool is_folder(const char *path)
+{
+    struct stat info;
+    return path[strlen(path) - 1] == '/' || (stat(path, &info) == 0 && S_ISDIR(info.st_mode));
+}
+
+/* where the object goes: the file asked for, or FOLDER/<id>-<target>.<suffix>, ':' being no good in file names */
+static attune_status object_path(const struct work *work, const char *id, const struct target *target, char *path,
+                                 size_t bytes, struct error *error)
+{
+    const char *output = options_text(&work->cli->options, "output");
+    if (!work->into_folder) {
+        return snprintf(path, bytes, "%s", output) < (int)bytes
+                   ? ATTUNE_OK
+                   : error_set(error, ATTUNE_INVALID, "--output '%s' is longer than %zu bytes", output, bytes - 1);
+    }
+    char text[TARGET_TEXT_BYTES], name[TARGET_TEXT_BYTES + 64];
+    target_format(target, text);
+    for (char *at = text; *at != '\0'; at++) {
+        *at = *at == ':' ? '_' : *at;
+    }
+    snprintf(name, sizeof name, "%s-%s.%s", id, text, suffix_of(target));
+    attune_status status = folder_make(output, error);
+    return status == ATTUNE_OK ? path_join(path, bytes, output, name, error) : status;
+}
+
+static json_t *describe_resources(const struct resources *resources)
+{
+    json_t *row = json_object();
+    json_set_text(row, "kernel", resources->kernel);
+    json_set_text(row, "target", resources->target);
+    json_set_whole(row, "vector_registers", resources->vector_registers);
+    json_set_whole(row, "accumulator_registers", resources->accumulator_registers);
+    json_set_whole(row, "scalar_registers", resources->scalar_registers);
+    json_set_whole(row, "spilled_registers", resources->spilled_registers);
+    json_set_whole(row, "shared_bytes", resources->shared_bytes);
+    json_set_whole(row, "scratch_bytes", resources->scratch_bytes);
+    json_set_whole(row, "wave_size", resources->wave_size);
+    json_set_whole(row, "argument_bytes", resources->argument_bytes);
+    json_set_whole(row, "max_threads", resources->max_threads);
+    json_set_whole(row, "code_bytes", (int64_t)resources->code_bytes);
+    return row;
+}
+
+/* the listing goes beside the object, into the JSON, or to stdout */
+static attune_status add_listing(const struct work *work, const struct target *target,
+                                 const struct compile_result *result, const char *path, json_t *row,
+                                 struct error *error)
+{
+    struct buffer text = BUFFER_INIT;
+    attune_status status =
+        compiler_disassemble(work->pool, target, result->object.data, result->object.length, &text, error);
+    if (status == ATTUNE_OK && path != NULL) {
+        char listing[4096];
+        if (snprintf(listing, sizeof listing, "%s.s", path) >= (int)sizeof listing) {
+            status = error_set(error, ATTUNE_INVALID, "--output '%s' is too long", path);
+        } else {
+            status = file_write(listing, text.data, text.length, error);
+            json_set_text(row, "asm_path", listing);
+        }
+    } else if (status == ATTUNE_OK && work->cli->json) {
+        json_set_text(row, "asm", buffer_string(&text));
+    } else if (status == ATTUNE_OK) {
+        fwrite(buffer_string(&text), 1, text.length, stdout);
+    }
+    buffer_free(&text);
+    return status;
+}
+
+static attune_status keep_object(const struct work *work, const struct target *target, const char *id,
+                                 const struct launch *launch, const struct compile_result *result, json_t *row,
+                                 struct error *error)
+{
+    char path[4096];
+    bool to_file = options_has(&work->cli->options, "output");
+    struct resources resources;
+    attune_status status =
+        codeobject_resources(result->object.data, result->object.length, launch->kernel, &resources, error);
+    if (status == ATTUNE_OK) {
+        json_object_set_new(row, "resources", describe_resources(&resources));
+    }
+    if (status == ATTUNE_OK && to_file) {
+        status = object_path(work, id, target, path, sizeof path, error);
+    }
+    if (status == ATTUNE_OK && to_file) {
+        status = file_write(path, result->object.data, result->object.length, error);
+        json_set_text(row, "path", path);
+    }
+    if (status == ATTUNE_OK && options_has(&work->cli->options, "asm")) {
+        status = add_listing(work, target, result, to_file ? path : NULL, row, error);
+    }
+    return status;
+}
+
+static attune_status compile_target(struct work *work, const struct target *target, struct error *error)
+{
+    struct candidate candidate;
+    struct expansion expansion = {0};
+    struct compile_result result = {0};
+    char name[CANDIDATE_TEXT_BYTES], id[CANDIDATE_ID_BYTES], text[TARGET_TEXT_BYTES];
+    attune_status status = cli_candidate(work->cli, work->parameters, work->problem, target, &candidate, error);
+    if (status == ATTUNE_OK) {
+        status = candidate_expand(work->cli->generator, &candidate, work->problem, target, &expansion, error);
+    }
+    if (status == ATTUNE_OK) {
+        struct compile_request request = {
+            .target = *target,
+            .sanitize = work->sanitize,
+            .source = expansion.compile.data,
+            .source_bytes = expansion.compile.length,
+        };
+        status = compiler_compile(work->pool, &request, &result, error);
+    }
+    target_format(target, text);
+    if (status == ATTUNE_OK) {
+        json_t *row = json_object();
+        candidate_format(&candidate, name);
+        candidate_id(&candidate, id);
+        json_set_text(row, "target", text);
+        json_set_text(row, "candidate", name);
+        json_set_text(row, "id", id);
+        json_set_text(row, "compiler", result.compiler);
+        json_set_text(row, "identity", result.identity);
+        json_set_whole(row, "bytes", (int64_t)result.object.length);
+        json_set_real(row, "seconds", result.seconds);
+        status = keep_object(work, target, id, &expansion.launch, &result, row, error);
+        json_array_append_new(work->objects, row);
+    }
+    compile_result_free(&result);
+    expansion_free(&expansion);
+    return status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "%s", text);
+}
+
+static void print_count(struct table *table, const json_t *resources, const char *key)
+{
+    long long value = (long long)json_integer_value(json_object_get(resources, key));
+    if (value < 0) {
+        table_cell(table, "-");
+    } else {
+        table_cell(table, "%lld", value);
+    }
+}
+
+static void print_objects(const json_t *objects, bool resources)
+{
+    static const char *const keys[] = {"vector_registers", "accumulator_registers", "scalar_registers",
+                                       "shared_bytes",     "scratch_bytes",         "wave_size",
+                                       "max_threads",      "argument_bytes",        "code_bytes"};
+    struct table table;
+    size_t index;
+    json_t *row;
+    table_begin(&table, resources ? "target|id|compiler|>registers|>accumulator|>scalar|>shared B|>scratch "
+                                    "B|>wave|>threads|>argument B|>code B|file"
+                                  : "target|id|compiler|>bytes|>seconds|file");
+    json_array_foreach(objects, index, row)
+    {
+        const char *path = json_string_value(json_object_get(row, "path"));
+        table_cell(&table, "%s", json_string_value(json_object_get(row, "target")));
+        table_cell(&table, "%s", json_string_value(json_object_get(row, "id")));
+        table_cell(&table, "%s", json_string_value(json_object_get(row, "compiler")));
+        for (size_t i = 0; resources && i < sizeof keys / sizeof keys[0]; i++) {
+            print_count(&table, json_object_get(row, "resources"), keys[i]);
+        }
+        if (!resources) {
+            table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "bytes")));
+            table_cell(&table, "%.2f", json_real_value(json_object_get(row, "seconds")));
+        }
+        table_cell(&table, "%s", path != NULL ? path : "-");
+    }
+    table_end(&table, stdout);
+}
+
+/* every target is tried; the first failure is what the command reports */
+static attune_status compile_candidates(struct work *work, const struct target *targets, int count, struct error *error)
+{
+    attune_status first = ATTUNE_OK;
+    for (int i = 0; i < count; i++) {
+        struct error failure = {0};
+        attune_status status = compile_target(work, &targets[i], &failure);
+        if (status != ATTUNE_OK && first == ATTUNE_OK) {
+            first = error_set(error, status, "%s", failure.message);
+        } else if (status != ATTUNE_OK) {
+            fprintf(stderr, "attune compile: %s\n", failure.message);
+        }
+    }
+    json_object_set(work->cli->result, "objects", work->objects);
+    bool listing_on_stdout = options_has(&work->cli->options, "asm") && !options_has(&work->cli->options, "output");
+    if (!work->cli->json && json_array_size(work->objects) > 0 && !listing_on_stdout) {
+        print_objects(work->objects, options_has(&work->cli->options, "resources"));
+    }
+    return first;
+}
+
+/* ---- the whole space, into the store ---- */
+
+static void report_space(void *data, const struct tune_progress *now)
+{
+    progress_update(data, now->compiled + now->failed, now->candidates, now->left_seconds,
+                    "compiled %d, failed %d, from the store %d", now->compiled, now->failed, now->reused);
+}
+
+static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, const struct problem_list *problems,
+                                   const struct target *targets, int count, struct error *error)
+{
+    struct store *store = NULL;
+    struct table table;
+    attune_status status = store_open(options_text(&cli->options, "store"), &store, error);
+    if (status == ATTUNE_OK && store_path(store)[0] == '\0') {
+        status = error_set(error, ATTUNE_IO, "--space needs a folder to keep objects in: give --store FOLDER");
+    }
+    json_t *spaces = json_array();
+    table_begin(&table, "problem|target|>candidates|>compiled|>from store|>failed|>seconds");
+    for (int i = 0; i < problems->count * count && status == ATTUNE_OK; i++) {
+        const struct problem *problem = &problems->items[i / count].problem;
+        const struct target *target = &targets[i % count];
+        struct space_result space = {0};
+        struct progress progress;
+        progress_begin(&progress);
+        status = tune_compile_space(cli->generator, pool, store, problem, target,
+                                    options_text(&cli->options, "candidates"), report_space, &progress, &space, error);
+        progress_end(&progress);
+        if (status != ATTUNE_OK) {
+            break;
+        }
+        char text[PROBLEM_TEXT_BYTES] = "", name[TARGET_TEXT_BYTES];
+        json_t *row = json_object();
+        target_format(target, name);
+        problem_format(problem, text, NULL);
+        json_set_text(row, "problem", text);
+        json_set_text(row, "target", name);
+        json_set_whole(row, "candidates", space.candidates);
+        json_set_whole(row, "compiled", space.compiled);
+        json_set_whole(row, "reused", space.reused);
+        json_set_whole(row, "failed", space.failed);
+        json_set_real(row, "seconds", space.seconds);
+        json_array_append_new(spaces, row);
+        table_cell(&table, "%s", problems->items[i / count].name[0] != '\0' ? problems->items[i / count].name : text);
+        table_cell(&table, "%s", name);
+        table_cell(&table, "%d", space.candidates);
+        table_cell(&table, "%d", space.compiled);
+        table_cell(&table, "%d", space.reused);
+        table_cell(&table, "%d", space.failed);
+        table_cell(&table, "%.1f", space.seconds);
+    }
+    json_object_set_new(cli->result, "spaces", spaces);
+    if (status == ATTUNE_OK) {
+        json_set_text(cli->result, "store", store_path(store));
+    }
+    table_end(&table, cli->json ? NULL : stdout);
+    store_close(store);
+    return status;
+}
+
+static attune_status check_options(struct cli *cli, int targets, struct error *error)
+{
+    const struct options *given = &cli->options;
+    bool space = options_has(given, "space");
+    static const char *const only_one[] = {"output", "asm", "resources", "sanitize"};
+    for (size_t i = 0; space && i < sizeof only_one / sizeof only_one[0]; i++) {
+        if (options_has(given, only_one[i])) {
+            return error_set(error, ATTUNE_INVALID,
+                             "--space fills the store and goes without --%s: compile single candidates for that",
+                             only_one[i]);
+        }
+    }
+    if (space && given->positional_count > 0) {
+        return error_set(error, ATTUNE_INVALID, "--space means every candidate: '%s' would choose one, leave it out",
+                         given->positionals[0]);
+    }
+    if (!space && (options_has(given, "candidates") || options_has(given, "problems") || options_has(given, "store"))) {
+        return error_set(error, ATTUNE_INVALID, "--candidates, --problems and --store go with --space");
+    }
+    if (!space && !options_has(given, "output") && !options_has(given, "asm") && !options_has(given, "resources")) {
+        return error_set(error, ATTUNE_INVALID,
+                         "nothing to do with the object: give -o FILE, --resources, --asm or --space");
+    }
+    const char *output = options_text(given, "output");
+    if (output != NULL && output[0] == '\0') {
+        return error_set(error, ATTUNE_INVALID, "--output is empty: name a file or a folder");
+    }
+    if (output != NULL && targets > 1 && !is_folder(output)) {
+        return error_set(error, ATTUNE_INVALID,
+                         "--output '%s' is one file for %d targets: name a folder (ending in / when it is new)", output,
+                         targets);
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status run(struct cli *cli, struct error *error)
+{
+    struct target targets[TARGETS_MAX];
+    char parameters[CANDIDATE_TEXT_BYTES];
+    struct problem_list problems = {0};
+    struct compiler_pool *pool = NULL;
+    int count = 0;
+    attune_status status = ATTUNE_OK;
+    for (const char *text; (text = options_nth(&cli->options, "target", count)) != NULL || count == 0; count++) {
+        if (count == TARGETS_MAX) {
+            return error_set(error, ATTUNE_INVALID, "more than %d --target", TARGETS_MAX);
+        }
+        status = cli_target(cli, text, &targets[count], error);
+        if (status != ATTUNE_OK) {
+            return status;
+        }
+    }
+    enum sanitize sanitize = SANITIZE_NONE;
+    status = check_options(cli, count, error);
+    if (status == ATTUNE_OK) {
+        status = cli_sanitize(options_text(&cli->options, "sanitize"), &sanitize, error);
+    }
+    for (int i = 0; i < count && sanitize != SANITIZE_NONE && status == ATTUNE_OK; i++) {
+        if (targets[i].vendor != TARGET_HOST) {
+            status = error_set(error, ATTUNE_INVALID, "--sanitize works for host targets, not for %s: --target host-%s",
+                               targets[i].processor, targets[i].processor);
+        }
+    }
+    if (status == ATTUNE_OK) {
+        status = cli_problems(cli, &problems, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = cli_parameters(cli, 0, parameters, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = compiler_pool_create(NULL, &pool, error);
+    }
+    if (status == ATTUNE_OK && options_has(&cli->options, "space")) {
+        status = compile_space(cli, pool, &problems, targets, count, error);
+    } else if (status == ATTUNE_OK) {
+        const char *output = options_text(&cli->options, "output");
+        struct work work = {
+            .cli = cli,
+            .pool = pool,
+            .problem = &problems.items[0].problem,
+            .parameters = parameters,
+            .sanitize = sanitize,
+            .into_folder = output != NULL && is_folder(output),
+            .objects = json_array(),
+        };
+        status = compile_candidates(&work, targets, count, error);
+        json_decref(work.objects);
+    }
+    if (pool != NULL) {
+        compiler_pool_destroy(pool);
+    }
+    problem_list_free(&problems);
+    return status;
+}
+
+const struct command command_compile = {
+    .name = "compile",
+    .usage = "--problem P --target T ... [name=value ...] -o FILE-or-FOLDER",
+    .summary = "candidates to objects, for any targets, without a device",
+    .help = "Compiles the default candidate, or the one that name=value choose, for each --target.\n"
+            "With --space every candidate goes into the store, so that a GPU's minutes are not spent compiling.\n\n"
+            "  attune compile --problem \"dtype=f16 batch=1 heads=32 seqlen_q=2048 head_dim=128\" \\\n"
+            "    --target gfx906 --target gfx90a:sramecc+:xnack- --resources -o objects/\n",
+    .options = options,
+    .positional_minimum = 0,
+    .positional_maximum = -1,
+    .run = run,
+};

@@ -1,0 +1,275 @@
+/* cmd_tune.c - `attune tune`: find the fastest right candidate and keep it in the store. */
+#include "autotune/tune.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+
+#include <string.h>
+
+static const struct option options[] = {
+    CLI_OPTION_PROBLEM,
+    {"problems", 0, OPTION_TEXT, false, "FILE", "a problem a line, # comments"},
+    CLI_OPTION_DEVICE,
+    {"budget", 0, OPTION_DURATION, false, "TIME", "time for each problem: 60s, 5m, 1h"},
+    {"count", 0, OPTION_COUNT, false, "N", "at most N candidates for each problem"},
+    {"strategy", 0, OPTION_TEXT, false, "S", "sweep (default first, a cover, the rest), cover or default"},
+    {"candidates", 0, OPTION_TEXT, false, "FILE", "only the candidates named in FILE, one a line"},
+    {"seed", 0, OPTION_SEED, false, "S", "order of the sweep and the inputs (default 1)"},
+    {"own-compiler", 0, OPTION_FLAG, false, NULL, "compile again what the store has from another compiler"},
+    {"resume", 0, OPTION_FLAG, false, NULL, "refused: continuing an interrupted run is not there yet"},
+    CLI_OPTION_STORE,
+    CLI_OPTION_JSON,
+    CLI_OPTION_HELP,
+    {0},
+};
+
+enum { REASONS_MAX = 12 };
+
+/* outcomes that are no rejection */
+static bool is_rejection(const char *outcome)
+{
+    static const char *const fine[] = {"timed", "slower", "right", "not-tried"};
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
+        if (strcmp(outcome, fine[i]) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* how many candidates had each outcome, in order of first appearance: {"timed": 12, "slower": 200, ...} */
+static json_t *count_outcomes(const struct tune_result *result)
+{
+    json_t *counts = json_object();
+    for (int i = 0; i < result->outcome_count; i++) {
+        const char *outcome = result->outcomes[i].outcome;
+        json_set_whole(counts, outcome, 1 + json_integer_value(json_object_get(counts, outcome)));
+    }
+    return counts;
+}
+
+/* rejected candidates by outcome and reason, the commonest first; digits in a reason are its candidate's own numbers */
+static json_t *collect_rejections(const struct tune_result *result)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < result->outcome_count; i++) {
+        const struct tune_outcome *outcome = &result->outcomes[i];
+        if (!is_rejection(outcome->outcome)) {
+            continue;
+        }
+        size_t index;
+        json_t *row;
+        json_array_foreach(rows, index, row)
+        {
+            if (strcmp(json_string_value(json_object_get(row, "outcome")), outcome->outcome) == 0 &&
+                strcmp(json_string_value(json_object_get(row, "reason")), outcome->reason) == 0) {
+                break;
+            }
+        }
+        if (index < json_array_size(rows)) {
+            json_set_whole(row, "count", json_integer_value(json_object_get(row, "count")) + 1);
+        } else if (json_array_size(rows) < REASONS_MAX) {
+            row = json_object();
+            json_set_text(row, "outcome", outcome->outcome);
+            json_set_text(row, "reason", outcome->reason);
+            json_set_text(row, "example", outcome->candidate);
+            json_set_whole(row, "count", 1);
+            json_array_append_new(rows, row);
+        }
+    }
+    return rows;
+}
+
+static double tflops(double operations, double microseconds)
+{
+    return microseconds > 0 ? operations / microseconds * 1e-6 : 0;
+}
+
+static void describe(json_t *row, const struct tune_result *result)
+{
+    const struct record *record = &result->record;
+    const struct tune_progress *counts = &result->counts;
+    char object[DIGEST_HEX_BYTES], id[CANDIDATE_ID_BYTES] = "";
+    digest_hex(&record->object, object);
+    for (int i = 0; i < result->outcome_count; i++) {
+        if (strcmp(result->outcomes[i].candidate, record->candidate) == 0) {
+            snprintf(id, sizeof id, "%s", result->outcomes[i].id);
+        }
+    }
+    json_set_text(row, "problem", record->problem);
+    json_set_text(row, "device_name", record->device_name);
+    json_set_text(row, "target", record->device.target);
+    json_set_text(row, "driver", record->device.driver);
+    json_set_text(row, "winner", record->candidate);
+    json_set_text(row, "winner_id", id);
+    json_set_text(row, "object", object);
+    json_set_text(row, "compiler", record->compiler);
+    json_set_whole(row, "candidates", counts->candidates);
+    json_set_whole(row, "tried", record->tried);
+    json_set_whole(row, "verified", record->verified);
+    json_set_whole(row, "rejected", record->rejected);
+    json_set_whole(row, "timed", record->timed);
+    json_set_whole(row, "from_store", counts->reused);
+    json_set_whole(row, "from_other_compiler", counts->other_compiler);
+    json_set_flag(row, "complete", record->complete);
+    json_set_real(row, "operations", result->operations);
+    json_set_real(row, "winner_microseconds", record->winner_microseconds);
+    json_set_real(row, "default_microseconds", record->default_microseconds);
+    json_set_real(row, "winner_tflops", tflops(result->operations, record->winner_microseconds));
+    json_set_real(row, "default_tflops", tflops(result->operations, record->default_microseconds));
+    json_set_real(row, "seconds", counts->elapsed_seconds);
+    json_object_set_new(row, "outcomes", count_outcomes(result));
+    json_object_set_new(row, "rejections", collect_rejections(result));
+    json_set_text(row, "journal", result->journal);
+}
+
+static void report(void *data, const struct tune_progress *now)
+{
+    static const char *const stages[] = {
+        [TUNE_COMPILE] = "compile", [TUNE_VERIFY] = "verify", [TUNE_TIME] = "time", [TUNE_DONE] = "done"};
+    char best[64] = "";
+    if (now->best_microseconds > 0) {
+        snprintf(best, sizeof best, ", best %.1f µs (default %.1f)", now->best_microseconds, now->default_microseconds);
+    }
+    progress_update(data, now->compiled + now->failed + now->screened_out, now->candidates, now->left_seconds,
+                    "%s: compiled %d, right %d, wrong %d, failed %d, out %d, timed %d%s", stages[now->stage],
+                    now->compiled, now->verified, now->wrong, now->failed, now->screened_out, now->timed, best);
+}
+
+static void print_results(const json_t *results, const char *store)
+{
+    struct table table;
+    size_t index, at;
+    json_t *row, *reason;
+    table_begin(&table, "problem|device|>tried|>verified|>rejected|>default µs|>winner µs|>TFLOP/s|>speed-up|winner");
+    json_array_foreach(results, index, row)
+    {
+        double winner = json_real_value(json_object_get(row, "winner_microseconds"));
+        double fallback = json_real_value(json_object_get(row, "default_microseconds"));
+        const char *name = json_string_value(json_object_get(row, "name"));
+        table_cell(&table, "%s", name != NULL ? name : json_string_value(json_object_get(row, "problem")));
+        table_cell(&table, "%s", json_string_value(json_object_get(row, "target")));
+        table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "tried")));
+        table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "verified")));
+        table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "rejected")));
+        if (winner > 0) {
+            table_cell(&table, "%.1f", fallback);
+            table_cell(&table, "%.1f", winner);
+            table_cell(&table, "%.1f", json_real_value(json_object_get(row, "winner_tflops")));
+            table_cell(&table, "%.2f", fallback / winner);
+        } else {
+            for (int i = 0; i < 4; i++) {
+                table_cell(&table, "-");
+            }
+        }
+        table_cell(&table, "%s", json_string_value(json_object_get(row, "winner_id")));
+    }
+    table_end(&table, stdout);
+    json_array_foreach(results, index, row)
+    {
+        const char *name = json_string_value(json_object_get(row, "name"));
+        printf("\n%s\n  winner: %s\n", name != NULL ? name : json_string_value(json_object_get(row, "problem")),
+               json_string_value(json_object_get(row, "winner")));
+        if (json_real_value(json_object_get(row, "winner_microseconds")) <= 0) {
+            printf("  nothing is timed on the host device: the default wins among the candidates verified\n");
+        }
+        long long other = (long long)json_integer_value(json_object_get(row, "from_other_compiler"));
+        if (other > 0) {
+            printf("  %lld objects of the same source by another compiler were taken from the store\n", other);
+        }
+        if (!json_is_true(json_object_get(row, "complete"))) {
+            printf("  the budget ended before every candidate was looked at\n");
+        }
+        json_array_foreach(json_object_get(row, "rejections"), at, reason)
+        {
+            printf("  %lld %s: %s\n", (long long)json_integer_value(json_object_get(reason, "count")),
+                   json_string_value(json_object_get(reason, "outcome")),
+                   json_string_value(json_object_get(reason, "reason")));
+        }
+    }
+    printf("\ncached in %s\n", store[0] != '\0' ? store : "memory only: lost with this process");
+}
+
+static attune_status tune_one(struct cli *cli, struct compiler_pool *pool, struct store *store,
+                              const struct named_problem *item, const struct tune_options *settings, json_t *results,
+                              struct error *error)
+{
+    struct tune_result result = {0};
+    struct progress progress;
+    progress_begin(&progress);
+    attune_status status =
+        tune_run(cli->generator, pool, store, &item->problem, settings, report, &progress, &result, error);
+    progress_end(&progress);
+    if (status == ATTUNE_OK) {
+        json_t *row = json_object();
+        if (item->name[0] != '\0') {
+            json_set_text(row, "name", item->name);
+        }
+        describe(row, &result);
+        json_array_append_new(results, row);
+        tune_result_free(&result);
+    }
+    return status;
+}
+
+static attune_status run(struct cli *cli, struct error *error)
+{
+    const struct options *given = &cli->options;
+    struct problem_list problems = {0};
+    struct compiler_pool *pool = NULL;
+    struct store *store = NULL;
+    struct tune_options settings = {
+        .device = options_text(given, "device"),
+        .budget_seconds = options_real(given, "budget", 0),
+        .budget_candidates = (int)options_whole(given, "count", 0),
+        .strategy = options_text(given, "strategy"),
+        .candidates = options_text(given, "candidates"),
+        .seed = options_whole(given, "seed", 1),
+        .accept_stored = !options_has(given, "own-compiler"),
+    };
+    if (options_has(given, "resume")) {
+        return error_set(error, ATTUNE_UNSUPPORTED,
+                         "--resume is not there yet: run the same command again; objects already compiled are taken "
+                         "from the store");
+    }
+    attune_status status = cli_problems(cli, &problems, error);
+    if (status == ATTUNE_OK) {
+        status = store_open(options_text(given, "store"), &store, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = compiler_pool_create(NULL, &pool, error);
+    }
+    json_t *results = json_array();
+    for (int i = 0; i < problems.count && status == ATTUNE_OK; i++) {
+        status = tune_one(cli, pool, store, &problems.items[i], &settings, results, error);
+        if (status != ATTUNE_OK && problems.items[i].name[0] != '\0') {
+            error_prefix(error, "%s", problems.items[i].name);
+        }
+    }
+    json_object_set_new(cli->result, "results", results);
+    if (store != NULL) {
+        json_set_text(cli->result, "store", store_path(store));
+    }
+    if (!cli->json && json_array_size(results) > 0) {
+        print_results(results, store_path(store));
+    }
+    if (pool != NULL) {
+        compiler_pool_destroy(pool);
+    }
+    store_close(store);
+    problem_list_free(&problems);
+    return status;
+}
+
+const struct command command_tune = {
+    .name = "tune",
+    .usage = "--problem P | --problems FILE [--device D] [--budget TIME | --count N]",
+    .summary = "find the fastest right candidate and keep it in the cache",
+    .help =
+        "Compiles candidates in parallel, screens them by resources, verifies each before it is timed, times the rest\n"
+        "in interleaved rounds, and writes the winner's record and the journal of all outcomes into the cache.\n"
+        "On the host device nothing is timed: the default wins among those verified.\n\n"
+        "  attune tune --problems examples/problems/all.txt --budget 80s\n",
+    .options = options,
+    .run = run,
+};

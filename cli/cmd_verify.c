@@ -1,0 +1,192 @@
+/* cmd_verify.c - `attune verify`: are candidates right? */
+#include "autotune/verify.h"
+#include "cli/cli.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+
+#include <string.h>
+
+static const struct option options[] = {
+    CLI_OPTION_PROBLEM,
+    {"problems", 0, OPTION_TEXT, false, "FILE", "a problem a line, # comments"},
+    CLI_OPTION_DEVICE,
+    {"target", 0, OPTION_TEXT, false, "T", "on host: run the text made for this target (gfx906, sm_90a)"},
+    {"all-candidates", 0, OPTION_FLAG, false, NULL, "every valid candidate"},
+    {"cover", 0, OPTION_COUNT, false, "N", "N candidates of a pairwise cover"},
+    {"seed", 0, OPTION_SEED, false, "S", "chooses the cover and the inputs (default 1)"},
+    {"schedule", 0, OPTION_TEXT, true, "S", "host: round-robin, greedy, reverse or all"},
+    {"sanitize", 0, OPTION_TEXT, false, "S", "host: none, address or thread"},
+    CLI_OPTION_JSON,
+    CLI_OPTION_HELP,
+    {0},
+};
+
+struct watch {
+    struct cli *cli;
+    struct progress progress;
+    json_t *outcomes;
+    int right, wrong, failed;
+    double worst_ratio;
+};
+
+static void report(void *data, const struct verify_outcome *outcome, int done, int total)
+{
+    struct watch *watch = data;
+    bool right = strcmp(outcome->outcome, "right") == 0;
+    bool wrong = strcmp(outcome->outcome, "wrong") == 0;
+    watch->right += right;
+    watch->wrong += wrong;
+    watch->failed += !right && !wrong;
+    if (outcome->worst_ratio > watch->worst_ratio) {
+        watch->worst_ratio = outcome->worst_ratio;
+    }
+    json_t *row = json_object();
+    json_set_text(row, "candidate", outcome->candidate);
+    json_set_text(row, "id", outcome->id);
+    json_set_text(row, "schedule", outcome->schedule);
+    json_set_text(row, "outcome", outcome->outcome);
+    json_set_real(row, "worst_ratio", outcome->worst_ratio);
+    json_set_text(row, "reason", outcome->reason);
+    json_array_append_new(watch->outcomes, row);
+    progress_update(&watch->progress, done, total, -1, "right %d, wrong %d, failed %d", watch->right, watch->wrong,
+                    watch->failed);
+}
+
+static attune_status parse_schedules(struct cli *cli, bool schedules[3], struct error *error)
+{
+    const char *text;
+    for (int i = 0; (text = options_nth(&cli->options, "schedule", i)) != NULL; i++) {
+        enum host_schedule schedule = HOST_ROUND_ROBIN;
+        if (strcmp(text, "all") == 0) {
+            schedules[0] = schedules[1] = schedules[2] = true;
+            continue;
+        }
+        attune_status status = host_schedule_parse(text, &schedule, error);
+        if (status != ATTUNE_OK) {
+            return error_prefix(error, "--schedule");
+        }
+        schedules[schedule] = true;
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status read_options(struct cli *cli, struct verify_options *settings, struct error *error)
+{
+    const struct options *given = &cli->options;
+    *settings = (struct verify_options){
+        .device = options_text(given, "device"),
+        .target = options_text(given, "target"),
+        .all_candidates = options_has(given, "all-candidates"),
+        .cover = (int)options_whole(given, "cover", 0),
+        .seed = options_whole(given, "seed", 1),
+    };
+    if (settings->all_candidates && settings->cover > 0) {
+        return error_set(error, ATTUNE_INVALID, "--all-candidates and --cover are both given: give one of them");
+    }
+    if (given->positional_count > 0 && (settings->all_candidates || settings->cover > 0)) {
+        return error_set(error, ATTUNE_INVALID, "'%s' chooses one candidate: leave out --all-candidates and --cover",
+                         given->positionals[0]);
+    }
+    attune_status status = parse_schedules(cli, settings->schedules, error);
+    return status == ATTUNE_OK ? cli_sanitize(options_text(given, "sanitize"), &settings->sanitize, error) : status;
+}
+
+static void print_failures(const json_t *outcomes)
+{
+    struct table table;
+    size_t index;
+    json_t *row;
+    int rows = 0;
+    table_begin(&table, "outcome|id|schedule|>error/allowed|reason|candidate");
+    json_array_foreach(outcomes, index, row)
+    {
+        const char *outcome = json_string_value(json_object_get(row, "outcome"));
+        if (strcmp(outcome, "right") != 0) {
+            table_cell(&table, "%s", outcome);
+            table_cell(&table, "%s", json_string_value(json_object_get(row, "id")));
+            table_cell(&table, "%s", json_string_value(json_object_get(row, "schedule")));
+            table_cell(&table, "%.3g", json_real_value(json_object_get(row, "worst_ratio")));
+            table_cell(&table, "%s", json_string_value(json_object_get(row, "reason")));
+            table_cell(&table, "%s", json_string_value(json_object_get(row, "candidate")));
+            rows++;
+        }
+    }
+    table_end(&table, rows > 0 ? stdout : NULL);
+}
+
+static attune_status verify_one(struct cli *cli, struct compiler_pool *pool, const struct named_problem *item,
+                                struct verify_options *settings, json_t *results, struct error *error)
+{
+    struct watch watch = {.cli = cli, .outcomes = json_array()};
+    char text[PROBLEM_TEXT_BYTES] = "";
+    int right = 0, total = 0;
+    problem_format(&item->problem, text, NULL);
+    progress_begin(&watch.progress);
+    attune_status status =
+        verify_run(cli->generator, pool, &item->problem, settings, report, &watch, &right, &total, error);
+    progress_end(&watch.progress);
+    json_t *row = json_object();
+    if (item->name[0] != '\0') {
+        json_set_text(row, "name", item->name);
+    }
+    json_set_text(row, "problem", text);
+    json_set_whole(row, "right", right);
+    json_set_whole(row, "total", total);
+    json_set_real(row, "worst_ratio", watch.worst_ratio);
+    json_object_set_new(row, "outcomes", watch.outcomes);
+    json_array_append_new(results, row);
+    if (!cli->json && (status == ATTUNE_OK || status == ATTUNE_WRONG)) {
+        printf("%s: %d of %d right, largest error %.2g of what is allowed\n", item->name[0] != '\0' ? item->name : text,
+               right, total, watch.worst_ratio);
+        print_failures(watch.outcomes);
+    }
+    return status;
+}
+
+static attune_status run(struct cli *cli, struct error *error)
+{
+    struct verify_options settings;
+    struct problem_list problems = {0};
+    struct compiler_pool *pool = NULL;
+    char parameters[CANDIDATE_TEXT_BYTES];
+    attune_status status = read_options(cli, &settings, error);
+    if (status == ATTUNE_OK) {
+        status = cli_problems(cli, &problems, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = cli_parameters(cli, 0, parameters, error);
+        settings.candidate = parameters[0] != '\0' ? parameters : NULL;
+    }
+    if (status == ATTUNE_OK) {
+        status = compiler_pool_create(NULL, &pool, error);
+    }
+    json_t *results = json_array();
+    for (int i = 0; i < problems.count && (status == ATTUNE_OK || status == ATTUNE_WRONG); i++) {
+        struct error failure = {0};
+        attune_status one = verify_one(cli, pool, &problems.items[i], &settings, results, &failure);
+        if (one != ATTUNE_OK) {
+            status = error_set(error, one, "%s", failure.message);
+        }
+    }
+    json_object_set_new(cli->result, "results", results);
+    if (pool != NULL) {
+        compiler_pool_destroy(pool);
+    }
+    problem_list_free(&problems);
+    return status;
+}
+
+const struct command command_verify = {
+    .name = "verify",
+    .usage = "--problem P [--device D] [--all-candidates | --cover N | name=value ...]",
+    .summary = "are candidates right? against the fp64 reference, on poisoned and guarded outputs",
+    .help =
+        "Runs the default candidate, one that name=value choose, a pairwise cover, or all of them, on three kinds of\n"
+        "inputs, and holds every row against the numerical contract. Exit code 4 when numbers are wrong.\n\n"
+        "  attune verify --problem \"dtype=f16 batch=1 heads=4 seqlen_q=77 seqlen_k=201 head_dim=64 causal=1\" \\\n"
+        "    --device host --target gfx906 --cover 60 --seed 1 --schedule all\n",
+    .options = options,
+    .positional_minimum = 0,
+    .positional_maximum = -1,
+    .run = run,
+};

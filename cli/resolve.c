@@ -1,0 +1,219 @@
+/* resolve.c - from the command line's words to problems, targets and candidates. */
+#include "cli/cli.h"
+
+#include "base/files.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROBLEMS_FILE_BYTES_MAX = 1 << 20, PROBLEMS_MAX = 4096 };
+#define DEFAULT_FAMILY "attention.forward"
+
+attune_status cli_generator(struct cli *cli, struct error *error)
+{
+    if (cli->generator != NULL) {
+        return ATTUNE_OK;
+    }
+    return generator_create(NULL, &cli->generator, error);
+}
+
+/* the family of a text: its first word, unless that is already a field=value */
+static attune_status family_of(const char *text, char family[FAMILY_NAME_BYTES], struct error *error)
+{
+    size_t blanks = strspn(text, " \t");
+    size_t word = strcspn(text + blanks, " \t");
+    if (word == 0 || memchr(text + blanks, '=', word) != NULL) {
+        snprintf(family, FAMILY_NAME_BYTES, "%s", DEFAULT_FAMILY);
+        return ATTUNE_OK;
+    }
+    return problem_family(text, family, error);
+}
+
+static attune_status refuse_family(struct cli *cli, const char *family, struct error *error)
+{
+    const char *names[65] = {NULL};
+    for (int i = 0; i < generator_family_count(cli->generator) && i < 64; i++) {
+        names[i] = generator_family_name(cli->generator, i);
+    }
+    const char *near = nearest_name(family, names);
+    return error_set(error, ATTUNE_INVALID, "unknown family '%s'%s%s%s: `attune families` lists those there are",
+                     family, near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
+                     near != NULL ? "'?)" : "");
+}
+
+attune_status cli_parse_problem(struct cli *cli, const char *text, struct problem *problem, struct error *error)
+{
+    char family[FAMILY_NAME_BYTES];
+    attune_status status = cli_generator(cli, error);
+    if (status == ATTUNE_OK) {
+        status = family_of(text, family, error);
+    }
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    const struct schema *schema = generator_schema(cli->generator, family);
+    if (schema == NULL) {
+        return refuse_family(cli, family, error);
+    }
+    return problem_parse(schema, text, problem, error);
+}
+
+attune_status cli_problem(struct cli *cli, struct problem *problem, struct error *error)
+{
+    const char *text = options_text(&cli->options, "problem");
+    if (text == NULL) {
+        return error_set(error, ATTUNE_INVALID,
+                         "--problem is missing: --problem \"attention.forward dtype=f16 batch=1 heads=32 "
+                         "seqlen_q=2048 head_dim=128 causal=1\"");
+    }
+    attune_status status = cli_parse_problem(cli, text, problem, error);
+    return status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "--problem");
+}
+
+attune_status cli_target(struct cli *cli, const char *text, struct target *target, struct error *error)
+{
+    if (text == NULL) {
+        return error_set(error, ATTUNE_INVALID,
+                         "--target is missing: --target gfx906, sm_90a or host (`attune doctor` lists the targets)");
+    }
+    attune_status status = target_parse(text, target, error);
+    if (status == ATTUNE_OK) {
+        status = cli_generator(cli, error);
+    }
+    if (status == ATTUNE_OK) {
+        json_t *facts = NULL;
+        status = generator_target_facts(cli->generator, target, &facts, error);
+        json_decref(facts);
+    }
+    return status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "--target");
+}
+
+attune_status cli_parameters(struct cli *cli, int first, char text[CANDIDATE_TEXT_BYTES], struct error *error)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = first; i < cli->options.positional_count; i++) {
+        const char *word = cli->options.positionals[i];
+        if (strchr(word, '=') == NULL && i != first) {
+            return error_set(error, ATTUNE_INVALID, "'%s' is no parameter: write name=value, such as block_q=64", word);
+        }
+        int length = snprintf(text + used, CANDIDATE_TEXT_BYTES - used, "%s%s", used > 0 ? " " : "", word);
+        if (length < 0 || used + (size_t)length >= CANDIDATE_TEXT_BYTES) {
+            return error_set(error, ATTUNE_INVALID, "the parameters are longer than %d bytes",
+                             CANDIDATE_TEXT_BYTES - 1);
+        }
+        used += (size_t)length;
+    }
+    return ATTUNE_OK;
+}
+
+attune_status cli_candidate(struct cli *cli, const char *parameters, const struct problem *problem,
+                            const struct target *target, struct candidate *candidate, struct error *error)
+{
+    if (parameters[0] == '\0') {
+        return candidate_default(cli->generator, problem, target, candidate, error);
+    }
+    attune_status status = candidate_parse(cli->generator, parameters, problem, target, candidate, error);
+    return status == ATTUNE_OK ? candidate_check(cli->generator, candidate, problem, target, error) : status;
+}
+
+/* "name: text" -> name; a colon inside a target or family never stands before a blank */
+static const char *split_name(char *line, char name[64])
+{
+    char *colon = strstr(line, ": ");
+    name[0] = '\0';
+    if (colon == NULL || memchr(line, '=', (size_t)(colon - line)) != NULL) {
+        return line;
+    }
+    *colon = '\0';
+    snprintf(name, 64, "%s", line);
+    return colon + 2;
+}
+
+static attune_status add_line(struct cli *cli, char *line, struct problem_list *list, struct error *error)
+{
+    line[strcspn(line, "#\r")] = '\0';
+    line += strspn(line, " \t");
+    if (*line == '\0') {
+        return ATTUNE_OK;
+    }
+    if (list->count == PROBLEMS_MAX) {
+        return error_set(error, ATTUNE_INVALID, "more than %d problems", PROBLEMS_MAX);
+    }
+    struct named_problem *items = realloc(list->items, (size_t)(list->count + 1) * sizeof *items);
+    if (items == NULL) {
+        return error_no_memory(error);
+    }
+    list->items = items;
+    struct named_problem *item = &items[list->count];
+    const char *text = split_name(line, item->name);
+    attune_status status = cli_parse_problem(cli, text, &item->problem, error);
+    list->count += status == ATTUNE_OK;
+    return status;
+}
+
+attune_status problems_read(struct cli *cli, const char *path, struct problem_list *list, struct error *error)
+{
+    struct buffer file = BUFFER_INIT;
+    *list = (struct problem_list){0};
+    attune_status status = file_read(path, PROBLEMS_FILE_BYTES_MAX, &file, error);
+    int number = 0;
+    char *rest = file.data;
+    for (char *line; status == ATTUNE_OK && (line = strsep(&rest, "\n")) != NULL;) {
+        number++;
+        status = add_line(cli, line, list, error);
+        if (status != ATTUNE_OK) {
+            error_prefix(error, "'%s' line %d", path, number);
+        }
+    }
+    if (status == ATTUNE_OK && list->count == 0) {
+        status = error_set(error, ATTUNE_INVALID, "'%s' holds no problem: write one a line", path);
+    }
+    if (status != ATTUNE_OK) {
+        problem_list_free(list);
+    }
+    buffer_free(&file);
+    return status;
+}
+
+attune_status cli_problems(struct cli *cli, struct problem_list *list, struct error *error)
+{
+    const char *path = options_text(&cli->options, "problems");
+    *list = (struct problem_list){0};
+    if (path != NULL && options_has(&cli->options, "problem")) {
+        return error_set(error, ATTUNE_INVALID, "--problem and --problems are both given: give one of them");
+    }
+    if (path != NULL) {
+        attune_status status = problems_read(cli, path, list, error);
+        return status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "--problems");
+    }
+    list->items = calloc(1, sizeof *list->items);
+    if (list->items == NULL) {
+        return error_no_memory(error);
+    }
+    list->count = 1;
+    attune_status status = cli_problem(cli, &list->items[0].problem, error);
+    if (status != ATTUNE_OK) {
+        problem_list_free(list);
+    }
+    return status;
+}
+
+void problem_list_free(struct problem_list *list)
+{
+    free(list->items);
+    *list = (struct problem_list){0};
+}
+
+attune_status cli_sanitize(const char *text, enum sanitize *sanitize, struct error *error)
+{
+    static const char *const names[] = {
+        [SANITIZE_NONE] = "none", [SANITIZE_ADDRESS] = "address", [SANITIZE_THREAD] = "thread"};
+    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++) {
+        if (strcmp(text != NULL ? text : "none", names[i]) == 0) {
+            *sanitize = (enum sanitize)i;
+            return ATTUNE_OK;
+        }
+    }
+    return error_set(error, ATTUNE_INVALID, "--sanitize '%s' is not known: none, address or thread", text);
+}

@@ -1,0 +1,57 @@
+/* Tables line up, by code points. */
+#include "cli/table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void columns_line_up_whatever_the_bytes(void **state)
+{
+    (void)state;
+    struct table table;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    table_begin(&table, "name|>time µs|note");
+    table_cell(&table, "a");
+    table_cell(&table, "%.1f", 12.5);
+    table_cell(&table, "x");
+    table_cell(&table, "longer-é");
+    table_cell(&table, "%d", 1000000);
+    table_cell(&table, "y");
+    table_end(&table, out);
+    fclose(out);
+    assert_string_equal(text, "name      time µs  note\n"
+                              "a            12.5  x\n"
+                              "longer-é  1000000  y\n");
+    free(text);
+}
+
+static void a_table_without_rows_is_its_heading(void **state)
+{
+    (void)state;
+    struct table table;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    table_begin(&table, "one|two");
+    table_end(&table, out);
+    table_begin(&table, "dropped");
+    table_end(&table, NULL);
+    fclose(out);
+    assert_string_equal(text, "one  two\n");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(columns_line_up_whatever_the_bytes),
+        cmocka_unit_test(a_table_without_rows_is_its_heading),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
