@@ -1,7 +1,7 @@
 /* host_device.h - generated kernels on the CPU: one fiber per GPU thread.
  *
- * Correctness only; it says nothing of speed. Strict: divergent barriers, shuffles from lanes that are not there, reads of
- * shared memory nobody wrote (NaN poison) show up as errors or NaN. Blocks run in index order on a pool of workers.
+ * Correctness only; it says nothing of speed. Strict: divergent barriers, shuffles from lanes that are not there, reads
+ * of shared memory nobody wrote (NaN poison) show up as errors or NaN. Blocks run in index order on a pool of workers.
  */
 #ifndef RUNTIME_HOST_DEVICE_H
 #define RUNTIME_HOST_DEVICE_H
@@ -16,23 +16,26 @@ enum host_schedule { HOST_ROUND_ROBIN, HOST_GREEDY, HOST_REVERSE };
 const char *host_schedule_name(enum host_schedule schedule);
 attune_status host_schedule_parse(const char *text, enum host_schedule *schedule, struct error *error);
 
-/* schedule of later launches on the host driver by any thread; default round-robin, or $ATTUNE_HOST_SCHEDULE */
+/* schedule of later launches on the host driver by any thread; until the first call $ATTUNE_HOST_SCHEDULE, else
+ * round-robin */
 void host_device_set_schedule(enum host_schedule schedule);
+attune_status host_device_schedule(enum host_schedule *schedule, struct error *error);
 
-/* What generated code calls; handed to the object's entry by pointer, so that an object has no undefined symbols. `site` is
- * the call site's __COUNTER__. All are called on a fiber. Versioned: size first. */
+/* What generated code calls; handed to the object's entry by pointer, so that an object has no undefined symbols.
+ * `site` is the call site's __COUNTER__. All are called on a fiber. Versioned: size first. */
 struct host_api {
     uint32_t size;
     uint32_t version; /* 1 */
     uint32_t (*thread_index)(void);
     uint32_t (*block_index)(int dimension);
-    void (*barrier)(uint32_t site);      /* whole block */
-    void (*wave_barrier)(uint32_t site); /* the lanes of one wave */
+    void (*barrier)(uint32_t site);                                           /* whole block */
+    void (*wave_barrier)(uint32_t site);                                      /* the lanes of one wave */
     uint32_t (*shuffle)(uint32_t site, uint32_t value, uint32_t source_lane); /* lane absolute within the wave */
-    /* exact heap block, poisoned with NaN bytes (0xff) at block start; same address for all threads of a block at one site */
+    /* exact heap block, poisoned with NaN bytes (0xff) at block start; same address for all threads of a block at one
+     * site */
     void *(*shared)(uint32_t site, uint64_t bytes);
-    /* a wave collective: each lane deposits `in`, the last to arrive runs `compute` over all lanes' deposits, each picks up
-     * `out`. For matrix instructions and votes. in/out strides are the sizes given. */
+    /* a wave collective: each lane deposits `in`, the last to arrive runs `compute` over all lanes' deposits, each
+     * picks up `out`. For matrix instructions and votes. in/out strides are the sizes given. */
     void (*collective)(uint32_t site, const void *in, uint32_t in_bytes, void *out, uint32_t out_bytes,
                        void (*compute)(const void *ins, void *outs, uint32_t lanes));
     void (*fail)(const char *message); /* does not return to the kernel: the launch fails with this text */
@@ -42,7 +45,8 @@ struct host_api {
 #define HOST_ENTRY_SYMBOL "attune_host_entry"
 typedef void (*host_entry)(const struct host_api *api, const void *arguments);
 
-/* Run a grid now, on the calling thread and the pool. `wave` lanes a wave. ATTUNE_DEVICE_FAILED with site and thread when a
+/* Run a grid now, on the calling thread and the pool ($ATTUNE_HOST_WORKERS threads in all; the online CPUs by default).
+ * Blocks are started in index order. `wave` lanes a wave. ATTUNE_DEVICE_FAILED with site and thread when a
  * strict check fires. */
 struct host_launch {
     host_entry entry;

@@ -1,0 +1,95 @@
+/* driver.c - drivers by name, devices by text. */
+#include "runtime/driver.h"
+
+#include "runtime/driver_tables.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    attune_status (*get)(const struct driver **driver, struct error *error);
+} drivers[] = {
+    {"host", driver_host},
+};
+enum { DRIVERS = sizeof drivers / sizeof drivers[0] };
+
+const char *driver_name(int index)
+{
+    return index >= 0 && index < DRIVERS ? drivers[index].name : NULL;
+}
+
+attune_status driver_get(const char *name, const struct driver **driver, struct error *error)
+{
+    *driver = NULL;
+    for (int i = 0; i < DRIVERS; i++) {
+        if (strcmp(name, drivers[i].name) == 0) {
+            attune_status status = drivers[i].get(driver, error);
+            return status == ATTUNE_OK ? status : error_prefix(error, "driver %s", name);
+        }
+    }
+    return error_set(error, ATTUNE_INVALID, "driver \"%s\" is unknown; use host", name);
+}
+
+static attune_status first_device(const struct driver **driver, int *ordinal, struct error *error)
+{
+    for (int i = 0; i < DRIVERS; i++) {
+        int count = 0;
+        if (drivers[i].get(driver, error) == ATTUNE_OK && (*driver)->count(*driver, &count, error) == ATTUNE_OK &&
+            count > 0) {
+            *ordinal = 0;
+            return ATTUNE_OK;
+        }
+    }
+    return error_set(error, ATTUNE_INTERNAL, "the host driver cannot be used");
+}
+
+attune_status driver_parse_device(const char *text, const struct driver **driver, int *ordinal, struct error *error)
+{
+    *driver = NULL;
+    *ordinal = 0;
+    if (text == NULL || text[0] == '\0' || strcmp(text, "best") == 0) {
+        struct error unused; /* a GPU that is not here is no failure of "best" */
+        return first_device(driver, ordinal, &unused) == ATTUNE_OK
+                   ? ATTUNE_OK
+                   : error_set(error, ATTUNE_NO_DEVICE, "no device can be used: %s", unused.message);
+    }
+    char name[16];
+    const char *colon = strchr(text, ':');
+    size_t length = colon ? (size_t)(colon - text) : strlen(text);
+    if (length >= sizeof name) {
+        return error_set(error, ATTUNE_INVALID, "device \"%s\" is unknown; use cuda:N, hip:N, host or best", text);
+    }
+    memcpy(name, text, length);
+    name[length] = '\0';
+    long number = 0;
+    if (colon != NULL) {
+        char *end;
+        number = strtol(colon + 1, &end, 10);
+        if (colon[1] < '0' || colon[1] > '9' || *end != '\0' || number > 1023) {
+            return error_set(error, ATTUNE_INVALID, "device \"%s\": what follows the colon is not a device number",
+                             text);
+        }
+    }
+    const struct driver *found;
+    attune_status status = driver_get(name, &found, error);
+    if (status == ATTUNE_INVALID) {
+        return error_set(error, ATTUNE_INVALID, "device \"%s\" is unknown; use cuda:N, hip:N, host or best", text);
+    }
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    int count = 0;
+    status = found->count(found, &count, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    if (number >= count) {
+        return error_set(error, ATTUNE_NO_DEVICE, "device \"%s\" is not here: driver %s has %d device%s", text, name,
+                         count, count == 1 ? "" : "s");
+    }
+    *driver = found;
+    *ordinal = (int)number;
+    return ATTUNE_OK;
+}
