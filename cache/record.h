@@ -55,6 +55,7 @@ void record_free(struct record *record); /* frees what it owns, not itself */
 
 attune_status record_to_json(const struct record *record, struct buffer *json, struct error *error);
 /* every field checked: types, ranges, finite times, launch descriptor, schema, sizes */
+/* ATTUNE_CORRUPT for what fails; ATTUNE_UNSUPPORTED for a whole record of another format version */
 attune_status record_from_json(const char *json, size_t bytes, struct record *record, struct error *error);
 
 /* folder names: `gfx906-60cu-64k-16g` for tuned, `default-gfx906` for default records; ':' and '+' never occur */
