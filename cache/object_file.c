@@ -2,8 +2,8 @@
  *
  *   0  magic "attuneOB"         8  version u32          12  header bytes u32     16  payload bytes u64
  *  24  payload digest (32)     56  name (32)            88  source key (32)
- * 120  target (64)            184  compiler (64)       248  identity (65)       313  kernel (64)    377  minimum driver (32)
- * 409  zeros to 416           416  digest of bytes 0-415 (32)                   448  payload
+ * 120  target (64)            184  compiler (64)       248  identity (65)       313  kernel (64)    377  minimum driver
+ * (32) 409  zeros to 416           416  digest of bytes 0-415 (32)                   448  payload
  */
 #include "cache/object_file.h"
 
@@ -74,7 +74,8 @@ static attune_status put_text(unsigned char *at, const char *text, size_t bytes,
     }
     memcpy(at, text, length);
     if (!text_is_canonical((const char *)at, bytes)) {
-        return error_set(error, ATTUNE_INVALID, "object header: %s holds a character that is not printable ASCII", field);
+        return error_set(error, ATTUNE_INVALID, "object header: %s holds a character that is not printable ASCII",
+                         field);
     }
     return ATTUNE_OK;
 }
@@ -91,14 +92,17 @@ static attune_status encode_header(const struct object_header *header, unsigned 
         return error_set(error, ATTUNE_INVALID, "object header: kernel is empty; name the symbol to launch");
     }
     if (!identity_is_hex(header->identity)) {
-        return error_set(error, ATTUNE_INVALID, "object header: identity \"%.64s\" is not 64 hex digits", header->identity);
+        return error_set(error, ATTUNE_INVALID, "object header: identity \"%.64s\" is not 64 hex digits",
+                         header->identity);
     }
     if ((status = put_text(h + AT_TARGET, header->target, sizeof header->target, "target", error)) != ATTUNE_OK ||
-        (status = put_text(h + AT_COMPILER, header->compiler, sizeof header->compiler, "compiler", error)) != ATTUNE_OK ||
-        (status = put_text(h + AT_IDENTITY, header->identity, sizeof header->identity, "identity", error)) != ATTUNE_OK ||
+        (status = put_text(h + AT_COMPILER, header->compiler, sizeof header->compiler, "compiler", error)) !=
+            ATTUNE_OK ||
+        (status = put_text(h + AT_IDENTITY, header->identity, sizeof header->identity, "identity", error)) !=
+            ATTUNE_OK ||
         (status = put_text(h + AT_KERNEL, header->kernel, sizeof header->kernel, "kernel", error)) != ATTUNE_OK ||
-        (status = put_text(h + AT_MINIMUM_DRIVER, header->minimum_driver, sizeof header->minimum_driver, "minimum driver",
-                           error)) != ATTUNE_OK) {
+        (status = put_text(h + AT_MINIMUM_DRIVER, header->minimum_driver, sizeof header->minimum_driver,
+                           "minimum driver", error)) != ATTUNE_OK) {
         return status;
     }
     memcpy(h + AT_SOURCE, header->source.bytes, DIGEST_BYTES);
@@ -167,8 +171,9 @@ static attune_status decode_texts(const unsigned char *h, struct object_header *
     return ATTUNE_OK;
 }
 
-attune_status object_file_decode(const struct digest *name, const char *file, size_t length, struct object_header *header,
-                                 const char **payload, size_t *payload_bytes, struct error *error)
+attune_status object_file_decode(const struct digest *name, const char *file, size_t length,
+                                 struct object_header *header, const char **payload, size_t *payload_bytes,
+                                 struct error *error)
 {
     const unsigned char *h = (const unsigned char *)file;
     struct object_header scratch;

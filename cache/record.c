@@ -1,5 +1,5 @@
-/* record.c - records as JSON. What is written is read back and compared with what the problem itself says: the texts, the
- * specialisation and the shape of a record cannot disagree. */
+/* record.c - records as JSON. What is written is read back and compared with what the problem itself says: the texts,
+ * the specialisation and the shape of a record cannot disagree. */
 #include "cache/record.h"
 
 #include "base/locale.h"
@@ -31,7 +31,8 @@ void record_new_run(char run[33])
         struct timespec now;
         struct digest digest;
         clock_gettime(CLOCK_REALTIME, &now);
-        uint64_t facts[4] = {(uint64_t)now.tv_sec, (uint64_t)now.tv_nsec, (uint64_t)getpid(), (uint64_t)(uintptr_t)&now};
+        uint64_t facts[4] = {(uint64_t)now.tv_sec, (uint64_t)now.tv_nsec, (uint64_t)getpid(),
+                             (uint64_t)(uintptr_t)&now};
         digest_of(facts, sizeof facts, &digest);
         memcpy(bytes, digest.bytes, sizeof bytes);
     }
@@ -121,7 +122,8 @@ static bool is_printable(const char *text)
 /* a shape goes into a file name */
 static bool shape_is_safe(const char *shape)
 {
-    return shape[0] != '.' && strspn(shape, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == strlen(shape);
+    return shape[0] != '.' &&
+           strspn(shape, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == strlen(shape);
 }
 
 static attune_status check_times(const struct record *record, struct error *error)
@@ -152,8 +154,8 @@ static attune_status check_device(const struct record *record, struct error *err
     if (strcmp(text, record->device.target) != 0) {
         return bad(error, "target", "is not canonical");
     }
-    if (record->device.compute_units < 0 || record->device.power_limit_watts < 0 || !is_printable(record->device.driver) ||
-        !is_printable(record->device_name)) {
+    if (record->device.compute_units < 0 || record->device.power_limit_watts < 0 ||
+        !is_printable(record->device.driver) || !is_printable(record->device_name)) {
         return bad(error, "device", "is malformed");
     }
     return ATTUNE_OK;
@@ -228,8 +230,8 @@ static attune_status check_record(const struct record *record, struct error *err
 
 /* ------------------------------------------------------------------------------------------------ seal */
 
-/* The last member of the object, `,"check":"<digest of the text without it>"}`, always of this length: a flipped bit in a
- * grid's divisor would be legal JSON, and a wrong launch. */
+/* The last member of the object, `,"check":"<digest of the text without it>"}`, always of this length: a flipped bit in
+ * a grid's divisor would be legal JSON, and a wrong launch. */
 static const char seal_head[] = ",\"check\":\"";
 enum { SEAL_BYTES = sizeof seal_head - 1 + DIGEST_HEX_BYTES - 1 + 2 };
 
@@ -284,14 +286,14 @@ attune_status record_to_json(const struct record *record, struct buffer *json, s
         record->specialisation, "shape", record->shape, "device", "target", record->device.target, "compute_units",
         (int)record->device.compute_units, "shared_bytes", (json_int_t)record->device.shared_bytes, "memory_bytes",
         (json_int_t)record->device.memory_bytes, "driver", record->device.driver, "power_limit_watts",
-        (int)record->device.power_limit_watts, "name", record->device_name, "candidate", record->candidate, "object", object,
-        "compiler", record->compiler, "identity", record->identity, "template", record->template_digest, "launch",
-        launch_to_json(&record->launch));
-    json_t *rest = json_pack("{s:f, s:f, s:i, s:i, s:i, s:i, s:s, s:b, s:I}", "winner_microseconds",
-                             record->winner_microseconds, "default_microseconds", record->default_microseconds, "tried",
-                             record->tried, "verified", record->verified, "rejected", record->rejected, "timed",
-                             record->timed, "run", record->run, "complete", (int)record->complete, "created",
-                             (json_int_t)record->created);
+        (int)record->device.power_limit_watts, "name", record->device_name, "candidate", record->candidate, "object",
+        object, "compiler", record->compiler, "identity", record->identity, "template", record->template_digest,
+        "launch", launch_to_json(&record->launch));
+    json_t *rest =
+        json_pack("{s:f, s:f, s:i, s:i, s:i, s:i, s:s, s:b, s:I}", "winner_microseconds", record->winner_microseconds,
+                  "default_microseconds", record->default_microseconds, "tried", record->tried, "verified",
+                  record->verified, "rejected", record->rejected, "timed", record->timed, "run", record->run,
+                  "complete", (int)record->complete, "created", (json_int_t)record->created);
     bool good = root != NULL && rest != NULL && json_object_update(root, rest) == 0;
     if (good && record->schema != NULL) {
         good = json_object_set_new(root, "schema", schema_to_json(record->schema)) == 0;
@@ -303,13 +305,17 @@ attune_status record_to_json(const struct record *record, struct buffer *json, s
     json_decref(rest);
     locale_leave(previous);
     if (text == NULL) {
-        return error_set(error, ATTUNE_NO_MEMORY, "record: cannot be put into JSON (no memory, or a text that is not UTF-8)");
+        return error_set(error, ATTUNE_NO_MEMORY,
+                         "record: cannot be put into JSON (no memory, or a text that is not UTF-8)");
     }
     char check[SEAL_BYTES + 1];
-    size_t length = strlen(text) - 1 + SEAL_BYTES, limit = record->schema != NULL ? RECORD_BYTES_MAX : RECORD_BUILT_IN_BYTES_MAX;
+    size_t length = strlen(text) - 1 + SEAL_BYTES,
+           limit = record->schema != NULL ? RECORD_BYTES_MAX : RECORD_BUILT_IN_BYTES_MAX;
     if (length + 1 > limit) {
-        status = error_set(error, ATTUNE_INVALID, "record of %zu bytes: the limit is %zu; shorten the candidate or the launch "
-                           "descriptor", length + 1, limit);
+        status = error_set(error, ATTUNE_INVALID,
+                           "record of %zu bytes: the limit is %zu; shorten the candidate or the launch "
+                           "descriptor",
+                           length + 1, limit);
     } else {
         seal_make(text, strlen(text), check);
         buffer_append(json, text, strlen(text) - 1);
@@ -336,7 +342,8 @@ static attune_status read_text(const json_t *object, const char *key, char *into
     return ATTUNE_OK;
 }
 
-static attune_status read_integer(const json_t *object, const char *key, int64_t maximum, int64_t *into, struct error *error)
+static attune_status read_integer(const json_t *object, const char *key, int64_t maximum, int64_t *into,
+                                  struct error *error)
 {
     const json_t *value = json_object_get(object, key);
     if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > maximum) {
@@ -368,8 +375,10 @@ static attune_status read_device(const json_t *device, struct record *record, st
 {
     int64_t value = 0;
     attune_status status;
-    if ((status = read_text(device, "target", record->device.target, sizeof record->device.target, error)) != ATTUNE_OK ||
-        (status = read_text(device, "driver", record->device.driver, sizeof record->device.driver, error)) != ATTUNE_OK ||
+    if ((status = read_text(device, "target", record->device.target, sizeof record->device.target, error)) !=
+            ATTUNE_OK ||
+        (status = read_text(device, "driver", record->device.driver, sizeof record->device.driver, error)) !=
+            ATTUNE_OK ||
         (status = read_text(device, "name", record->device_name, sizeof record->device_name, error)) != ATTUNE_OK ||
         (status = read_integer(device, "compute_units", INT32_MAX, &value, error)) != ATTUNE_OK) {
         return status;
@@ -432,8 +441,8 @@ static attune_status read_record(const json_t *root, struct record *record, stru
         return status;
     }
     if (version != RECORD_VERSION) { /* sealed and whole: another release's, not ours to judge */
-        return error_set(error, ATTUNE_UNSUPPORTED, "record: format version %lld; this release reads %d", (long long)version,
-                         RECORD_VERSION);
+        return error_set(error, ATTUNE_UNSUPPORTED, "record: format version %lld; this release reads %d",
+                         (long long)version, RECORD_VERSION);
     }
     if ((status = read_text(root, "kind", text, sizeof text, error)) != ATTUNE_OK) {
         return status;
@@ -479,7 +488,8 @@ attune_status record_from_json(const char *json, size_t bytes, struct record *re
     json_error_t where;
     memset(record, 0, sizeof *record);
     if (bytes > RECORD_BYTES_MAX) {
-        return error_set(error, ATTUNE_CORRUPT, "record: %zu bytes are more than the limit of %d", bytes, RECORD_BYTES_MAX);
+        return error_set(error, ATTUNE_CORRUPT, "record: %zu bytes are more than the limit of %d", bytes,
+                         RECORD_BYTES_MAX);
     }
     if (!seal_is_right(json, bytes)) {
         return error_set(error, ATTUNE_CORRUPT, "record: its check is missing or differs from its text");

@@ -1,5 +1,5 @@
-/* record.h - the result for a problem on a device, as immutable JSON of at most 4 KiB (attention) or 16 KiB (user families,
- * whose field list travels along). Reading a record needs neither source nor compiler. */
+/* record.h - the result for a problem on a device, as immutable JSON of at most 4 KiB (attention) or 16 KiB (user
+ * families, whose field list travels along). Reading a record needs neither source nor compiler. */
 #ifndef CACHE_RECORD_H
 #define CACHE_RECORD_H
 
@@ -24,31 +24,31 @@ struct fingerprint {
     char target[TARGET_TEXT_BYTES];
     int32_t compute_units;
     uint64_t shared_bytes;
-    uint64_t memory_bytes; /* rounded to GiB in the folder's name */
-    char driver[64];       /* soft */
+    uint64_t memory_bytes;     /* rounded to GiB in the folder's name */
+    char driver[64];           /* soft */
     int32_t power_limit_watts; /* soft */
 };
 
 struct record {
     enum record_kind kind;
-    char problem[PROBLEM_TEXT_BYTES];        /* canonical */
+    char problem[PROBLEM_TEXT_BYTES]; /* canonical */
     char specialisation[PROBLEM_TEXT_BYTES];
     char shape[PROBLEM_TEXT_BYTES];
-    struct fingerprint device;               /* default records: target only, rest 0 */
+    struct fingerprint device; /* default records: target only, rest 0 */
     char device_name[128];
-    char candidate[RECORD_CANDIDATE_BYTES];  /* full name */
+    char candidate[RECORD_CANDIDATE_BYTES]; /* full name */
     struct digest object;
     char compiler[64];
     char identity[DIGEST_HEX_BYTES];
     char template_digest[DIGEST_HEX_BYTES];
     struct launch launch;
-    struct schema *schema;                   /* user families: heap copy, owned by the record; NULL for built-in */
-    double winner_microseconds;              /* 0: not timed (default records, host) */
+    struct schema *schema;      /* user families: heap copy, owned by the record; NULL for built-in */
+    double winner_microseconds; /* 0: not timed (default records, host) */
     double default_microseconds;
     int tried, verified, rejected, timed;
-    char run[33];                            /* run id, 32 hex */
-    bool complete;                           /* false: budget ended before every candidate was looked at */
-    int64_t created;                         /* seconds since 1970 */
+    char run[33];    /* run id, 32 hex */
+    bool complete;   /* false: budget ended before every candidate was looked at */
+    int64_t created; /* seconds since 1970 */
 };
 
 void record_free(struct record *record); /* frees what it owns, not itself */

@@ -52,14 +52,16 @@ static void choose_root(const char *path, char root[STORE_PATH_BYTES], char reas
     } else if (home != NULL && home[0] == '/' && !is_root(home) && is_folder(home)) {
         length = snprintf(root, STORE_PATH_BYTES, "%s/.cache/attune", home);
     } else {
-        snprintf(reason, 256, "neither ATTUNE_CACHE nor XDG_CACHE_HOME is set, and HOME (%.100s) is not a folder to write to",
+        snprintf(reason, 256,
+                 "neither ATTUNE_CACHE nor XDG_CACHE_HOME is set, and HOME (%.100s) is not a folder to write to",
                  home != NULL ? home : "not set");
         return;
     }
     /* entries below add up to a device folder, a hash and a file name */
     if (length <= 0 || length > STORE_PATH_BYTES - 1024) {
         root[0] = '\0';
-        snprintf(reason, 256, "the path of the store is too long (%d bytes; the limit is %d)", length, STORE_PATH_BYTES - 1024);
+        snprintf(reason, 256, "the path of the store is too long (%d bytes; the limit is %d)", length,
+                 STORE_PATH_BYTES - 1024);
         return;
     }
     while (length > 1 && root[length - 1] == '/') {
@@ -83,7 +85,8 @@ attune_status store_open(const char *path, struct store **store, struct error *e
     pthread_mutex_init(&made->lock, NULL);
     choose_root(path, made->root, reason);
     if (made->root[0] == '\0') {
-        warn_once("store:none", "%s: compiled kernels are kept in memory only; set ATTUNE_CACHE to a folder of yours", reason);
+        warn_once("store:none", "%s: compiled kernels are kept in memory only; set ATTUNE_CACHE to a folder of yours",
+                  reason);
     } else {
         /* a folder that is not there yet is made by the first thing to keep; one that cannot be there is told now */
         struct stat facts;
@@ -123,12 +126,25 @@ const char *store_path(const struct store *store)
     return store->root;
 }
 
+/* keys of warnings are short: the digest stands for the path */
+static void path_key(const char *what, const char *path, char key[64])
+{
+    struct digest digest;
+    char hex[DIGEST_HEX_BYTES];
+    digest_of(path, strlen(path), &digest);
+    digest_hex(&digest, hex);
+    snprintf(key, 64, "%s:%.32s", what, hex);
+}
+
 void store_warn_memory(const struct store *store, const struct error *error)
 {
-    char key[STORE_PATH_BYTES + 16];
-    snprintf(key, sizeof key, "store:%s", store->root);
-    warn_once(key, "the store %s cannot be used (%s): compiled kernels are kept in memory only; set ATTUNE_CACHE to a folder of "
-              "yours that can be written", store->root, error->message);
+    char key[64];
+    path_key("store", store->root, key);
+    warn_once(
+        key,
+        "the store %s cannot be used (%s): compiled kernels are kept in memory only; set ATTUNE_CACHE to a folder of "
+        "yours that can be written",
+        store->root, error->message);
 }
 
 /* ------------------------------------------------------------------------------------------------ folders */
@@ -165,12 +181,14 @@ static attune_status folder_walk(struct store *store, const char *relative, bool
     return status;
 }
 
-attune_status store_folder_open(struct store *store, const char *relative, char path[STORE_PATH_BYTES], struct error *error)
+attune_status store_folder_open(struct store *store, const char *relative, char path[STORE_PATH_BYTES],
+                                struct error *error)
 {
     return folder_walk(store, relative, false, path, error);
 }
 
-attune_status store_folder_make(struct store *store, const char *relative, char path[STORE_PATH_BYTES], struct error *error)
+attune_status store_folder_make(struct store *store, const char *relative, char path[STORE_PATH_BYTES],
+                                struct error *error)
 {
     return folder_walk(store, relative, true, path, error);
 }
@@ -201,7 +219,8 @@ attune_status store_publish(struct store *store, const char *folder, const char 
                 return ATTUNE_OK;
             }
         }
-        /* others may have made the vanished folder again by now: so two rounds whatever the reason, more while it is gone */
+        /* others may have made the vanished folder again by now: so two rounds whatever the reason, more while it is
+         * gone */
         char again[STORE_PATH_BYTES];
         if (round >= 1 && store_folder_open(store, folder, again, NULL) != ATTUNE_NOT_FOUND) {
             break;
@@ -223,8 +242,8 @@ attune_status store_read(const char *path, size_t limit, struct buffer *into, st
         return error_set(error, ATTUNE_CORRUPT, "it is not a regular file");
     }
     if (facts.st_uid != geteuid() || (facts.st_mode & 022) != 0) {
-        return error_set(error, ATTUNE_CORRUPT, "it belongs to user %ld with mode %04o: others can write it", (long)facts.st_uid,
-                         (unsigned)(facts.st_mode & 07777));
+        return error_set(error, ATTUNE_CORRUPT, "it belongs to user %ld with mode %04o: others can write it",
+                         (long)facts.st_uid, (unsigned)(facts.st_mode & 07777));
     }
     if ((uint64_t)facts.st_size > limit) {
         return error_set(error, ATTUNE_CORRUPT, "its %llu bytes are more than the limit of %zu",
@@ -236,7 +255,7 @@ attune_status store_read(const char *path, size_t limit, struct buffer *into, st
 void store_set_aside(struct store *store, const char *relative, const char *reason)
 {
     char from[2 * STORE_PATH_BYTES], folder[STORE_PATH_BYTES], to[2 * STORE_PATH_BYTES];
-    char salt[33], key[2 * STORE_PATH_BYTES + 16];
+    char salt[33], key[64];
     const char *name = strrchr(relative, '/') != NULL ? strrchr(relative, '/') + 1 : relative;
     snprintf(from, sizeof from, "%s/%s", store->root, relative);
     record_new_run(salt);
@@ -246,7 +265,7 @@ void store_set_aside(struct store *store, const char *relative, const char *reas
         snprintf(to, sizeof to, "%s/%.200s.%.16s", folder, name, salt);
         moved = rename(from, to) == 0;
     }
-    snprintf(key, sizeof key, "rejected:%s", from);
+    path_key("rejected", from, key);
     warn_once(key, "%s is damaged (%s): %s; it will be made again", from, reason,
               moved ? "set aside in rejected/" : "it cannot be moved away and is ignored");
 }

@@ -1,14 +1,13 @@
 /* store.h - a folder of immutable objects and records.
  *
- *   objects/<2 hex>/<64 hex>                      compiled binaries behind a checked header, named by their key's digest
- *   sources/<2 hex>/<64 hex>/<64 hex>             empty files: source key -> object names that were built from it by any compiler
- *   records/<device>/<spec hash>/<shape>.<run>.json
- *   journals/<run>.jsonl
- *   rejected/                                     what failed its check, set aside
+ *   objects/<2 hex>/<64 hex>                      compiled binaries behind a checked header, named by their key's
+ * digest sources/<2 hex>/<64 hex>/<64 hex>             empty files: source key -> object names that were built from it
+ * by any compiler records/<device>/<spec hash>/<shape>.<run>.json journals/<run>.jsonl rejected/ what failed its check,
+ * set aside
  *
- * Everything is published by write-to-temporary, fsync, rename: no lock is needed for correctness (NFS, kill -9). Readers
- * trust nothing. Folders that others can write, are not ours, or are links, are refused. A store that cannot be written falls
- * back to memory, with one warning that names the path and ATTUNE_CACHE. Thread-safe.
+ * Everything is published by write-to-temporary, fsync, rename: no lock is needed for correctness (NFS, kill -9).
+ * Readers trust nothing. Folders that others can write, are not ours, or are links, are refused. A store that cannot be
+ * written falls back to memory, with one warning that names the path and ATTUNE_CACHE. Thread-safe.
  */
 #ifndef CACHE_STORE_H
 #define CACHE_STORE_H
@@ -23,22 +22,24 @@
 
 struct store;
 
-/* path NULL: $ATTUNE_CACHE, else $XDG_CACHE_HOME/attune, else $HOME/.cache/attune (relative or empty values and HOME=/ are
- * not used), else memory only, warned once. Never fails because a folder cannot be used: it falls back to memory. */
+/* path NULL: $ATTUNE_CACHE, else $XDG_CACHE_HOME/attune, else $HOME/.cache/attune (relative or empty values and HOME=/
+ * are not used), else memory only, warned once. Never fails because a folder cannot be used: it falls back to memory.
+ */
 attune_status store_open(const char *path, struct store **store, struct error *error);
 void store_close(struct store *store);
 const char *store_path(const struct store *store); /* "" when in memory */
 
 /* ---- keys ---- */
 struct object_key {
-    const char *shown;       /* source as shown, without #line */
+    const char *shown; /* source as shown, without #line */
     size_t shown_bytes;
     struct digest vocabulary;
-    const char *options;     /* compiler_options_text */
-    struct target target;    /* full */
-    const char *identity;    /* compiler identity, hex */
+    const char *options;  /* compiler_options_text */
+    struct target target; /* full */
+    const char *identity; /* compiler identity, hex */
 };
-void object_key_digest(const struct object_key *key, struct digest *object, struct digest *source); /* source: without identity */
+void object_key_digest(const struct object_key *key, struct digest *object,
+                       struct digest *source); /* source: without identity */
 
 /* ---- objects ---- */
 struct object_header {
@@ -64,8 +65,8 @@ attune_status store_object_find_source(struct store *store, const struct digest 
 attune_status store_record_put(struct store *store, const struct record *record, struct error *error);
 /* every readable record of a device folder and specialisation, newest first (created, then name); free() the array.
  * `device` is record_device_folder()'s text. ATTUNE_OK with count 0 when there is none. Bad files are set aside. */
-attune_status store_records(struct store *store, const char *device, const char *specialisation, struct record **records,
-                            int *count, struct error *error);
+attune_status store_records(struct store *store, const char *device, const char *specialisation,
+                            struct record **records, int *count, struct error *error);
 
 /* ---- journals: append-only JSON lines ---- */
 attune_status store_journal_path(struct store *store, const char *run, char *path, size_t bytes, struct error *error);

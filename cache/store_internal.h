@@ -1,9 +1,9 @@
 /* store_internal.h - what the files of the store share; nobody else includes it.
  *
  * Invariants
- *   `root` never changes after store_open. Everything under it may vanish or turn bad at any moment: each operation makes the
- *   folders it writes to and checks those it reads from.
- *   The memory lists hold what could not be published; they only grow until store_close, and are guarded by `lock`.
+ *   `root` never changes after store_open. Everything under it may vanish or turn bad at any moment: each operation
+ * makes the folders it writes to and checks those it reads from. The memory lists hold what could not be published;
+ * they only grow until store_close, and are guarded by `lock`.
  */
 #ifndef CACHE_STORE_INTERNAL_H
 #define CACHE_STORE_INTERNAL_H
@@ -37,28 +37,33 @@ struct store {
     struct memory_record *records; /* newest first */
 };
 
-/* the folder `relative` under the root, checked for being private at each level; ATTUNE_NOT_FOUND when it is not there */
-attune_status store_folder_open(struct store *store, const char *relative, char path[STORE_PATH_BYTES], struct error *error);
+/* the folder `relative` under the root, checked for being private at each level; ATTUNE_NOT_FOUND when it is not there
+ */
+attune_status store_folder_open(struct store *store, const char *relative, char path[STORE_PATH_BYTES],
+                                struct error *error);
 /* the same, making what is missing */
-attune_status store_folder_make(struct store *store, const char *relative, char path[STORE_PATH_BYTES], struct error *error);
+attune_status store_folder_make(struct store *store, const char *relative, char path[STORE_PATH_BYTES],
+                                struct error *error);
 
-/* publish bytes as <folder>/<name> under the root; survives a folder that is deleted meanwhile and replaces what is not a
- * regular file. The error is the operating system's */
+/* publish bytes as <folder>/<name> under the root; survives a folder that is deleted meanwhile and replaces what is not
+ * a regular file. The error is the operating system's */
 attune_status store_publish(struct store *store, const char *folder, const char *name, const void *bytes, size_t length,
                             struct error *error);
 
-/* a private regular file of ours, whole. ATTUNE_NOT_FOUND when there is none, ATTUNE_CORRUPT when something else lies there */
+/* a private regular file of ours, whole. ATTUNE_NOT_FOUND when there is none, ATTUNE_CORRUPT when something else lies
+ * there */
 attune_status store_read(const char *path, size_t limit, struct buffer *into, struct error *error);
 
-/* move a bad entry (path relative to the root) to rejected/, warn once; never fails: what cannot be moved stays a miss */
+/* move a bad entry (path relative to the root) to rejected/, warn once; never fails: what cannot be moved stays a miss
+ */
 void store_set_aside(struct store *store, const char *relative, const char *reason);
 
 /* the warning that things are kept in memory from now on */
 void store_warn_memory(const struct store *store, const struct error *error);
 
-void object_relative_folder(const struct digest *object, char folder[STORE_PATH_BYTES]);      /* objects/ab */
-void source_relative_folder(const struct digest *source, char folder[STORE_PATH_BYTES]);      /* sources/ab/<hex> */
-attune_status digest_from_hex(const char *hex, size_t length, struct digest *digest);         /* ATTUNE_INVALID */
+void object_relative_folder(const struct digest *object, char folder[STORE_PATH_BYTES]); /* objects/ab */
+void source_relative_folder(const struct digest *source, char folder[STORE_PATH_BYTES]); /* sources/ab/<hex> */
+attune_status digest_from_hex(const char *hex, size_t length, struct digest *digest);    /* ATTUNE_INVALID */
 void record_relative_folder(const char *device, const char *specialisation, char folder[STORE_PATH_BYTES]);
 void record_file_name(const struct record *record, char name[NAME_MAX + 1]);
 

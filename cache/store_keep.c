@@ -29,7 +29,10 @@ static bool kind_of(const char *relative, const char *name, enum store_entry_kin
     static const struct {
         const char *folder;
         enum store_entry_kind kind;
-    } kinds[] = {{"objects/", STORE_OBJECT}, {"records/", STORE_RECORD}, {"journals/", STORE_JOURNAL}, {"rejected/", STORE_REJECTED}};
+    } kinds[] = {{"objects/", STORE_OBJECT},
+                 {"records/", STORE_RECORD},
+                 {"journals/", STORE_JOURNAL},
+                 {"rejected/", STORE_REJECTED}};
     if (store_is_temporary(name)) {
         *kind = STORE_TEMPORARY;
         return true;
@@ -288,7 +291,8 @@ static attune_status prune_first(void *data, const struct store_entry *entry, st
 
 static int by_name(const void *a, const void *b)
 {
-    return memcmp(((const struct kept_object *)a)->name.bytes, ((const struct kept_object *)b)->name.bytes, DIGEST_BYTES);
+    return memcmp(((const struct kept_object *)a)->name.bytes, ((const struct kept_object *)b)->name.bytes,
+                  DIGEST_BYTES);
 }
 
 /* the order in which a size limit takes them: unreferenced ones, oldest first; then referenced ones, oldest first */
@@ -317,7 +321,8 @@ static attune_status prune_mark(void *data, const struct store_entry *entry, str
     }
     if (read_record(prune->store, entry, record, NULL) == ATTUNE_OK) {
         struct kept_object key = {.name = record->object};
-        struct kept_object *found = prune->object_count == 0 ? NULL : bsearch(&key, prune->objects, prune->object_count, sizeof key, by_name);
+        struct kept_object *found =
+            prune->object_count == 0 ? NULL : bsearch(&key, prune->objects, prune->object_count, sizeof key, by_name);
         if (found != NULL) {
             found->referenced = true;
         }
@@ -365,7 +370,8 @@ static void prune_sources(struct store *store, const char *relative, int depth)
         }
         if (depth < 2) {
             prune_sources(store, child, depth + 1);
-        } else if (digest_from_hex(entry->d_name, strlen(entry->d_name), &name) == ATTUNE_OK && !store_object_has(store, &name) &&
+        } else if (digest_from_hex(entry->d_name, strlen(entry->d_name), &name) == ATTUNE_OK &&
+                   !store_object_has(store, &name) &&
                    path_join(child, sizeof child, path, entry->d_name, NULL) == ATTUNE_OK) {
             unlink(child);
         }

@@ -165,7 +165,8 @@ attune_status store_object_get(struct store *store, const struct digest *object,
     pthread_mutex_unlock(&store->lock); /* entries live until store_close */
     attune_status status;
     if (kept != NULL) {
-        status = object_file_decode(object, kept->file.data, kept->file.length, &scratch, &payload, &payload_bytes, error);
+        status =
+            object_file_decode(object, kept->file.data, kept->file.length, &scratch, &payload, &payload_bytes, error);
     } else {
         status = read_file(store, object, &scratch, &file, &payload, &payload_bytes, error);
     }
@@ -221,9 +222,9 @@ attune_status store_object_find_source(struct store *store, const struct digest 
     for (struct dirent *entry; stream != NULL && (entry = readdir(stream)) != NULL;) {
         struct digest name;
         struct stat facts;
-        if (digest_from_hex(entry->d_name, strlen(entry->d_name), &name) != ATTUNE_OK || !store_object_has(store, &name) ||
-            path_join(path, sizeof path, folder, entry->d_name, NULL) != ATTUNE_OK || lstat(path, &facts) != 0 ||
-            !S_ISREG(facts.st_mode)) {
+        if (digest_from_hex(entry->d_name, strlen(entry->d_name), &name) != ATTUNE_OK ||
+            !store_object_has(store, &name) || path_join(path, sizeof path, folder, entry->d_name, NULL) != ATTUNE_OK ||
+            lstat(path, &facts) != 0 || !S_ISREG(facts.st_mode)) {
             continue;
         }
         bool later = facts.st_mtim.tv_sec != newest.tv_sec ? facts.st_mtim.tv_sec > newest.tv_sec

@@ -25,7 +25,7 @@ void record_file_name(const struct record *record, char name[NAME_MAX + 1])
 {
     size_t length = strlen(record->shape);
     if (length <= 200) {
-        snprintf(name, NAME_MAX + 1, "%s.%s.json", record->shape, record->run);
+        snprintf(name, NAME_MAX + 1, "%.200s.%.32s.json", record->shape, record->run);
         return;
     }
     /* a shape too long for a file name: its head, and a digest that tells it apart */
@@ -221,8 +221,8 @@ static attune_status add_folder(struct store *store, const char *folder, struct 
     return status;
 }
 
-attune_status store_records(struct store *store, const char *device, const char *specialisation, struct record **records,
-                            int *count, struct error *error)
+attune_status store_records(struct store *store, const char *device, const char *specialisation,
+                            struct record **records, int *count, struct error *error)
 {
     struct record_list list = {0};
     char folder[STORE_PATH_BYTES];
