@@ -1,7 +1,8 @@
 /* codeobject.h - what a compiled binary says of itself.
  *
  * Reads the object's own metadata, never a compiler's log: the AMDGPU msgpack note (code objects v4 and v5), a cubin's
- * .nv.info, the note of a host object. Input is untrusted: every offset is checked, nothing is written outside `resources`.
+ * .nv.info, the note of a host object. Input is untrusted: every offset is checked, nothing is written outside
+ * `resources`.
  */
 #ifndef BASE_CODEOBJECT_H
 #define BASE_CODEOBJECT_H
@@ -14,16 +15,16 @@
 
 struct resources {
     char kernel[64];
-    char target[TARGET_TEXT_BYTES]; /* as the object says, canonical; sm_90a is told from the flags */
+    char target[TARGET_TEXT_BYTES]; /* as the object says, canonical; sm_90a is told from sm_90 */
     int32_t vector_registers;       /* VGPRs (without AGPRs); registers a thread on NVIDIA; -1 unknown (host) */
     int32_t accumulator_registers;  /* AGPRs, 0 elsewhere */
     int32_t scalar_registers;       /* SGPRs; -1 unknown */
-    int32_t spilled_registers;      /* as reported; scratch is the fact to gate on */
+    int32_t spilled_registers;      /* as reported, -1 unknown (NVIDIA); scratch is the fact to gate on */
     int32_t shared_bytes;           /* static LDS / shared memory */
     int32_t scratch_bytes;          /* private segment / local memory a thread: includes stack and spills */
     int32_t wave_size;
-    int32_t argument_bytes;         /* kernel-argument segment */
-    int32_t max_threads;            /* launch bound the object was compiled for; -1 unknown */
+    int32_t argument_bytes; /* kernel-argument segment */
+    int32_t max_threads;    /* launch bound the object was compiled for; -1 unknown */
     uint64_t code_bytes;
 };
 
