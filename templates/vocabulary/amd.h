@@ -11,7 +11,7 @@ typedef int i32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-#define device_function static inline __attribute__((device, always_inline))
+#define device_function inline __attribute__((device, always_inline))
 #define kernel_function(threads) \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads)))
 #define shared_array __attribute__((shared, aligned(16)))
@@ -189,20 +189,20 @@ template <int MASK> device_function float butterfly(float value)
     return shuffle_xor_now(value, thread_index() ^ MASK);
 }
 template <int LANES> struct group_reduce {
-    static inline __attribute__((device, always_inline)) float largest(float value)
+    static device_function float largest(float value)
     {
         value = group_reduce<LANES / 2>::largest(value);
         return maximum(value, butterfly<LANES / 2>(value));
     }
-    static inline __attribute__((device, always_inline)) float total(float value)
+    static device_function float total(float value)
     {
         value = group_reduce<LANES / 2>::total(value);
         return value + butterfly<LANES / 2>(value);
     }
 };
 template <> struct group_reduce<1> {
-    static inline __attribute__((device, always_inline)) float largest(float value) { return value; }
-    static inline __attribute__((device, always_inline)) float total(float value) { return value; }
+    static device_function float largest(float value) { return value; }
+    static device_function float total(float value) { return value; }
 };
 /* over aligned groups of `lanes` lanes (a power of two, a constant); every lane gets the result */
 #define group_maximum(lanes, value) group_reduce<lanes>::largest(value)

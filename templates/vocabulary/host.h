@@ -44,14 +44,8 @@ struct host_note_section {
     host_note note;
 };
 
-#define device_function static inline __attribute__((always_inline, unused))
+#define device_function inline __attribute__((always_inline))
 #define shared_array(bytes) api->shared(__COUNTER__, bytes)
-
-/* ---- indices ---- */
-#define thread_index() ((int)api->thread_index())
-#define block_index_x() api->block_index(0)
-#define block_index_y() api->block_index(1)
-#define block_index_z() api->block_index(2)
 
 /* ---- bits and elements ---- */
 device_function u32 float_bits(float value)
@@ -75,7 +69,7 @@ struct bf16_t {
     u16 bits;
 };
 
-static inline __attribute__((unused)) float half_to_float(u32 bits)
+inline float half_to_float(u32 bits)
 {
     const u32 sign = (bits & 0x8000u) << 16;
     const u32 magnitude = bits & 0x7fffu;
@@ -86,7 +80,7 @@ static inline __attribute__((unused)) float half_to_float(u32 bits)
     const float small = (float)(int)magnitude * 0x1p-24f; /* subnormal: exact */
     return sign ? -small : small;
 }
-static inline __attribute__((unused)) u16 half_from_float(float value)
+inline u16 half_from_float(float value)
 {
     const u32 bits = float_bits(value);
     const u32 sign = (bits >> 16) & 0x8000u;
@@ -140,7 +134,7 @@ device_function int minimum(int a, int b) { return a < b ? a : b; }
 device_function u32 multiply_high(u32 a, u32 b) { return (u32)(((u64)a * b) >> 32); }
 
 /* 2^value; 0 for -infinity, NaN for NaN; results below 2^-126 become 0 */
-static inline __attribute__((unused)) float exp2_fast(float value)
+inline float exp2_fast(float value)
 {
     if (value != value || value >= 128.0f)
         return value != value ? value : INFINITY_FLOAT;
@@ -156,7 +150,7 @@ static inline __attribute__((unused)) float exp2_fast(float value)
     return (float)(fraction * scale);
 }
 /* base-2 logarithm of a normal number in [0.5, 2): absolute error below 2^-22 */
-static inline __attribute__((unused)) float log2_fast(float value)
+inline float log2_fast(float value)
 {
     const double t = ((double)value - 1.0) / ((double)value + 1.0); /* ln v = 2 atanh t, |t| <= 1/3 */
     const double s = t * t;
@@ -193,28 +187,31 @@ template <int WORDS> device_function void store_words(void *to, const u32 *from)
     *(aligned_words<WORDS> *)to = stored;
 }
 
-/* ---- waves and blocks ---- */
-#define barrier() api->barrier(__COUNTER__)
-#define wave_barrier() api->wave_barrier(__COUNTER__)
-#define shuffle_xor(value, mask) host_shuffle_xor(api, __COUNTER__, value, mask, WAVE)
-device_function float host_shuffle_xor(const host_api *api, u32 site, float value, u32 mask, u32 wave)
+/* ---- other threads: functions first, since the macros take their names ---- */
+inline float host_shuffle_xor(const host_api *api, u32 site, float value, u32 mask, u32 wave)
 {
     return bits_float(api->shuffle(site, float_bits(value), (api->thread_index() % wave) ^ mask));
 }
-
-static inline __attribute__((unused)) float host_group_maximum(const host_api *api, u32 site, u32 lanes, float value,
-                                                               u32 wave)
+inline float host_group_maximum(const host_api *api, u32 site, u32 lanes, float value, u32 wave)
 {
     for (u32 mask = 1; mask < lanes; mask *= 2)
         value = maximum(value, host_shuffle_xor(api, site, value, mask, wave));
     return value;
 }
-static inline __attribute__((unused)) float host_group_sum(const host_api *api, u32 site, u32 lanes, float value, u32 wave)
+inline float host_group_sum(const host_api *api, u32 site, u32 lanes, float value, u32 wave)
 {
     for (u32 mask = 1; mask < lanes; mask *= 2)
         value += host_shuffle_xor(api, site, value, mask, wave);
     return value;
 }
+
+#define thread_index() ((int)api->thread_index())
+#define block_index_x() api->block_index(0)
+#define block_index_y() api->block_index(1)
+#define block_index_z() api->block_index(2)
+#define barrier() api->barrier(__COUNTER__)
+#define wave_barrier() api->wave_barrier(__COUNTER__)
+#define shuffle_xor(value, mask) host_shuffle_xor(api, __COUNTER__, value, mask, WAVE)
 /* over aligned groups of `lanes` lanes (a power of two, a constant); every lane gets the result */
 #define group_maximum(lanes, value) host_group_maximum(api, __COUNTER__, lanes, value, WAVE)
 #define group_sum(lanes, value) host_group_sum(api, __COUNTER__, lanes, value, WAVE)

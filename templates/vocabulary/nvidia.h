@@ -11,7 +11,7 @@ typedef int i32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-#define device_function static __device__ __forceinline__
+#define device_function __device__ __forceinline__
 #define kernel_function(threads) extern "C" __global__ __launch_bounds__(threads)
 
 /* ---- indices ---- */

@@ -1,0 +1,210 @@
+-- attention_forward_shape.lua: from a candidate of the portable template to the numbers that its text needs.
+--
+-- Constraints, launch descriptor and text use the same numbers. Words are 32 bits, chunks 16 bytes; a unit is 16 bytes of a row
+-- in global memory.
+
+local kernel = import("kernel")
+
+local shape = {}
+
+-- most registers a thread's estimate may reach: beyond it compilers spill on every target
+shape.register_limit = 232
+
+local function ceil_div(a, b)
+    return (a + b - 1) // b
+end
+
+local function gcd(a, b)
+    while b ~= 0 do
+        a, b = b, a % b
+    end
+    return a
+end
+
+local function element_bytes(dtype)
+    return kernel.types[dtype].bytes
+end
+
+-- chunks from row to row, by layout
+local function pitch(layout, chunks)
+    if layout == "padded" then
+        return chunks | 1
+    elseif layout == "xor" then
+        if chunks > 4 then
+            return ceil_div(chunks, 8) * 8
+        end
+        local rounded = 1
+        while rounded < chunks do
+            rounded = rounded * 2
+        end
+        return rounded
+    end
+    return chunks
+end
+
+-- Lanes that share a row, and sets of waves that share the rows: threads beyond a wave for each row split the keys.
+function shape.thread_shape(c, t)
+    local for_each_row = c.threads * c.tile_q // c.block_q
+    local lanes = for_each_row < t.wave and for_each_row or t.wave
+    return lanes, for_each_row // lanes
+end
+
+-- How a thread's columns of v are cut into vectors: the width that costs least, reads and multiply-adds together.
+local function column_shape(c, head_dim, lanes, words_widths, elements_per_word)
+    local best, best_words, best_vectors
+    for _, words in ipairs(words_widths) do
+        local vectors = ceil_div(head_dim, words * elements_per_word * lanes)
+        local cost = vectors * (c.tile_q * words * elements_per_word + 4)
+        if not best or cost < best then
+            best, best_words, best_vectors = cost, words, vectors
+        end
+    end
+    return best_words, best_vectors
+end
+
+local word_widths = { 4, 2, 1 }
+
+function shape.derive(c, p, t)
+    local d = {}
+    local dot2 = c.multiply == "dot2"
+    local k_bytes, q_bytes, v_bytes = element_bytes(p.k_dtype), element_bytes(p.q_dtype), element_bytes(p.v_dtype)
+    local widened = c.lds_type == "float"
+    d.lanes, d.splits = shape.thread_shape(c, t)
+    d.row_groups = c.block_q // c.tile_q
+    d.split_keys = c.block_k // d.splits
+    d.keys = d.split_keys // d.lanes
+
+    -- types in shared memory
+    d.widen_q, d.widen_k, d.widen_v = widened and q_bytes == 2, widened and k_bytes == 2, widened and v_bytes == 2
+    d.qk_bytes = widened and 4 or k_bytes
+    d.mixed = not widened and q_bytes == 4 and k_bytes == 2 -- a chunk of k meets two of q
+    d.pairs_in_fma = d.qk_bytes == 2 and not dot2
+    d.v_bytes = widened and 4 or v_bytes
+
+    -- units of global rows and the pieces they are read in
+    d.q_units, d.k_units = ceil_div(p.head_dim_qk * q_bytes, 16), ceil_div(p.head_dim_qk * k_bytes, 16)
+    d.v_units = ceil_div(p.head_dim_v * v_bytes, 16)
+    local function piece(row_bytes)
+        return gcd(p.alignment, row_bytes)
+    end
+    local function tail(row_bytes)
+        return (row_bytes - 1) % 16 + 1
+    end
+    d.q_piece, d.q_tail = piece(p.head_dim_qk * q_bytes), tail(p.head_dim_qk * q_bytes)
+    d.k_piece, d.k_tail = piece(p.head_dim_qk * k_bytes), tail(p.head_dim_qk * k_bytes)
+    d.v_piece, d.v_tail = piece(p.head_dim_v * v_bytes), tail(p.head_dim_v * v_bytes)
+    d.q_steps = ceil_div(c.block_q * d.q_units, c.threads)
+    d.k_steps = ceil_div(c.block_k * d.k_units, c.threads)
+    d.v_steps = dot2 and 2 * ceil_div(c.block_k // 2 * d.v_units, c.threads) or ceil_div(c.block_k * d.v_units, c.threads)
+
+    -- shared memory
+    d.qk_chunks = ceil_div(p.head_dim_qk * d.qk_bytes, 16)
+    d.q_row_chunks = d.q_units * (d.widen_q and 2 or 1)
+    d.k_row_chunks = d.k_units * (d.widen_k and 2 or 1)
+    d.q_pitch, d.k_pitch = pitch(c.lds_layout, d.q_row_chunks), pitch(c.lds_layout, d.k_row_chunks)
+    d.p_chunks = d.split_keys // (dot2 and 8 or 4)
+    d.p_pitch = pitch(c.lds_layout, d.p_chunks)
+    local elements_per_word = (dot2 or d.v_bytes == 4) and 1 or 2
+    d.v_words, d.v_vectors = column_shape(c, p.head_dim_v, d.lanes, word_widths, elements_per_word)
+    d.vector = d.v_words * elements_per_word
+    d.columns = d.vector * d.v_vectors
+    d.padded_v = d.columns * d.lanes > p.head_dim_v
+    local v_unit_words = (dot2 or d.widen_v) and 8 or 4
+    local v_read_words = d.lanes * d.v_words * d.v_vectors
+    d.v_pitch = ceil_div(v_read_words, 4) * 4
+    if d.v_pitch < d.v_units * v_unit_words then
+        d.v_pitch = d.v_units * v_unit_words
+    end
+    d.merge_pitch = 2 + d.lanes * d.columns
+    d.merge_pitch = d.merge_pitch | 1
+    local k_words, v_words = c.block_k * d.k_pitch * 4, c.block_k // (dot2 and 2 or 1) * d.v_pitch
+    if c.kv_buffers == 1 and v_words > k_words then
+        k_words = v_words
+    end
+    if d.splits > 1 and (d.splits - 1) * c.block_q * d.merge_pitch > k_words then
+        k_words = (d.splits - 1) * c.block_q * d.merge_pitch
+    end
+    d.v_tile_bytes = v_words * 4
+    d.shared = {}
+    if c.q_in == "shared" then
+        d.shared[1] = { "q_tile", c.block_q * d.q_pitch * 4, "BLOCK_Q rows of q" }
+    end
+    d.shared[#d.shared + 1] = { "k_tile", k_words, c.kv_buffers == 1 and "BLOCK_K rows of k, then of v" or "BLOCK_K rows of k" }
+    if c.kv_buffers == 2 then
+        d.shared[#d.shared + 1] = { "v_tile", v_words, dot2 and "BLOCK_K / 2 pairs of rows of v" or "BLOCK_K rows of v" }
+    end
+    d.shared[#d.shared + 1] = { "p_tile", d.splits * c.block_q * d.p_pitch * 4, "weights: BLOCK_Q rows for each split" }
+    d.shared_bytes = kernel.shared_bytes(d.shared)
+
+    -- registers a thread holds at once, roughly: accumulators, scores, operands of one step, tiles on their way
+    local q_words = c.q_in == "registers" and c.tile_q * d.q_row_chunks * 4 or 0
+    local moving = c.prefetch == "off" and 0 or (c.kv_buffers == 2 and d.k_steps + d.v_steps or math.max(d.k_steps, d.v_steps)) * 4
+    local operands = math.max((c.q_in == "shared" and c.tile_q or 0) * 4 + c.tile_k * 4,
+        c.tile_q * 4 + d.v_words * d.v_vectors)
+    d.registers = c.tile_q * (d.columns + d.keys + 3) + q_words + moving + operands + 24
+
+    -- loop bodies of about 512 multiply instructions: long enough to hide latencies, short enough for the instruction cache
+    local qk_body = c.tile_q * c.tile_k * (d.pairs_in_fma and 8 or 4)
+    d.qk_unroll = c.q_in == "registers" and d.qk_chunks or math.max(1, math.min(d.qk_chunks, 512 // qk_body))
+    d.pv_unroll = math.max(1, math.min(d.p_chunks, 512 // (c.tile_q * d.columns * 4)))
+
+    -- options
+    d.causal, d.dropout, d.lse = p.causal ~= "none", p.dropout ~= 0, p.lse ~= 0
+    d.weight_bits = dot2 and p.v_dtype == "f16" and 14 or 0
+    d.philox_stride = math.max(1, 8 // d.lanes)
+    d.philox_uses = d.lanes <= 8 and 4 or d.lanes == 16 and 2 or 1
+    d.philox_keys = d.philox_stride * d.philox_uses
+    local o_bytes = element_bytes(p.o_dtype)
+    d.o_part = math.min(d.vector, gcd(p.alignment, p.head_dim_v * o_bytes) // o_bytes)
+    d.pointers = {
+        q = "const " .. kernel.types[p.q_dtype].name .. " *__restrict__ ",
+        k = "const " .. kernel.types[p.k_dtype].name .. " *__restrict__ ",
+        v = "const " .. kernel.types[p.v_dtype].name .. " *__restrict__ ",
+        o = kernel.types[p.o_dtype].name .. " *__restrict__ ",
+        lse = "float *__restrict__ ", seed_pointer = "const u64 *__restrict__ ", offset_pointer = "const u64 *__restrict__ ",
+    }
+    return d
+end
+
+-- Blocks one compute unit or SM holds. NVIDIA reserves 1 KiB of shared memory for each.
+function shape.resident_blocks(shared_bytes, registers, c, t)
+    local reserved = t.vendor == "nvidia" and 1024 or 0
+    local by_shared = t.unit_lds_bytes // (shared_bytes + reserved)
+    local by_registers = t.unit_registers // (ceil_div(registers, 8) * 8 * c.threads)
+    return math.min(by_shared, by_registers, t.max_waves * t.wave // c.threads)
+end
+
+function shape.has_dot2(p, t)
+    if p.q_dtype ~= p.k_dtype or p.k_dtype ~= p.v_dtype then
+        return false, "q, k and v must be of one 16-bit type; they are " .. p.q_dtype .. ", " .. p.k_dtype .. ", " .. p.v_dtype
+    elseif p.k_dtype == "f16" and t.dot2 or p.k_dtype == "bf16" and t.dot2_bf16 then
+        return true
+    end
+    return false, t.name .. " has no dot2 of " .. p.k_dtype
+end
+
+-- do multiply, lds_type and the dtypes go together?
+function shape.types_fit(c, p, t)
+    if c.multiply == "dot2" then
+        if c.lds_type ~= "storage" then
+            return false, "dot2 multiplies 16-bit elements: lds_type=storage"
+        end
+        return shape.has_dot2(p, t)
+    end
+    local q_bytes, k_bytes, v_bytes = element_bytes(p.q_dtype), element_bytes(p.k_dtype), element_bytes(p.v_dtype)
+    if c.lds_type == "float" then
+        if q_bytes + k_bytes + v_bytes == 12 then
+            return false, "q, k and v are fp32: lds_type=float is lds_type=storage"
+        end
+        return true
+    end
+    if q_bytes == 2 and p.q_dtype ~= p.k_dtype then
+        return false, "q is " .. p.q_dtype .. " and k " .. p.k_dtype .. ": only lds_type=float multiplies them"
+    elseif q_bytes == 4 and k_bytes == 2 and ceil_div(p.head_dim_qk, 4) % 2 ~= 0 then
+        return false, "q is f32 and k " .. p.k_dtype .. ": lds_type=storage needs whole pairs of chunks of q, head_dim_qk="
+            .. p.head_dim_qk .. " has " .. ceil_div(p.head_dim_qk, 4)
+    end
+    return true
+end
+
+return shape

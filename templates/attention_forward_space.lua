@@ -1,0 +1,221 @@
+-- attention_forward_space.lua: the portable template's parameters, what rules a candidate out, and the default.
+--
+-- Constraints come cheapest first: an enumeration asks them in this order for every point of the space. They refuse what cannot
+-- work (does not divide, does not fit) and what cannot pay, with the numbers, so that a space stays a few hundred candidates.
+-- Parameters that change nothing in each other are varied one at a time, not as a product; the reasons say so.
+
+local shape = import("attention_forward_shape")
+local derive = shape.derive
+
+local space = {}
+
+space.parameters = {
+    { name = "index", doc = "width of offsets inside a tile: 32 bits, or 64 when a tile spans 2^31 bytes",
+      values = { "narrow", "wide" } },
+    { name = "exact", doc = "lengths compiled in: tail checks vanish, the record serves this problem alone",
+      values = { "off", "lengths" } },
+    { name = "multiply", doc = "fp32 multiply-add, or two-element dot products of 16-bit elements with fp32 sums",
+      values = { "fma", "dot2" } },
+    { name = "lds_type", doc = "elements in shared memory: as the caller stores them, or converted to fp32 once",
+      values = { "storage", "float" } },
+    { name = "lds_layout", doc = "rows in shared memory: back to back, an odd number of 16-byte chunks apart, chunks permuted by row",
+      values = { "row", "padded", "xor" } },
+    { name = "prefetch", doc = "the next k and v wait in registers while a tile is worked on", values = { "off", "registers" } },
+    { name = "q_in", doc = "where a block's queries stay", values = { "shared", "registers" } },
+    { name = "kv_buffers", doc = "shared memory for k and v each, or one buffer for both in turn", values = { 1, 2 } },
+    { name = "block_q", doc = "queries of a block", values = { 1, 4, 16, 32, 64, 128 } },
+    { name = "tile_q", doc = "rows that one thread holds", values = { 1, 2, 4, 8 } },
+    { name = "threads", doc = "threads of a block; those beyond a wave for each row split the keys", values = { 64, 128, 256 } },
+    { name = "block_k", doc = "keys of a tile", values = { 32, 64, 128, 256 } },
+    { name = "tile_k", doc = "keys that one thread scores at a time", values = { 1, 2, 4, 8 } },
+}
+
+local decode_block = 4 -- blocks of at most so many queries are for decoding: their rows are whole waves
+
+local function refuse(format, ...)
+    return false, string.format(format, ...)
+end
+
+space.constraints = {
+    { doc = "index=wide where a tile may span 2^31 bytes; elsewhere with the plainest loads only",
+      check = function(c, p)
+          if p.index == "wide" and c.index ~= "wide" then
+              return refuse("the problem has index=wide: 32-bit offsets may not reach its rows")
+          elseif p.index ~= "wide" and c.index == "wide" and (c.lds_layout ~= "padded" or c.prefetch ~= "off"
+                  or c.exact ~= "off" or c.q_in ~= "shared") then
+              return refuse("64-bit offsets cannot pay when 32 bits reach every row: tried only with lds_layout=padded, "
+                  .. "prefetch=off, exact=off, q_in=shared")
+          end
+          return true
+      end },
+    { doc = "exact=lengths removes tail checks and nothing else",
+      check = function(c)
+          if c.exact == "lengths" and (c.lds_layout ~= "padded" or c.prefetch ~= "registers" or c.q_in ~= "shared") then
+              return refuse("compiled lengths only remove tail checks: tried only with lds_layout=padded, prefetch=registers, "
+                  .. "q_in=shared")
+          end
+          return true
+      end },
+    { doc = "multiply, dtypes and lds_type go together",
+      check = function(c, p, t)
+          return shape.types_fit(c, p, t)
+      end },
+    { doc = "rows and lanes divide evenly, a row's lanes are of one wave",
+      check = function(c, p, t)
+          if c.threads % t.wave ~= 0 then
+              return refuse("threads=%d is not a multiple of the wave of %d", c.threads, t.wave)
+          elseif c.block_q % c.tile_q ~= 0 then
+              return refuse("block_q=%d is not a multiple of tile_q=%d", c.block_q, c.tile_q)
+          end
+          local for_each_row = c.threads * c.tile_q // c.block_q
+          if for_each_row < 4 then
+              return refuse("%d threads for %d rows of tile_q=%d: fewer than 4 lanes a row leave no reuse of q and too many "
+                  .. "columns a thread", c.threads, c.block_q // c.tile_q, c.tile_q)
+          end
+          local lanes, splits = shape.thread_shape(c, t)
+          if splits > 1 and c.block_q > decode_block then
+              return refuse("%d threads a row of tile_q=%d exceed the wave of %d: key splits are for block_q <= %d", for_each_row,
+                  c.tile_q, t.wave, decode_block)
+          elseif c.block_q <= decode_block and lanes < t.wave then
+              return refuse("block_q=%d is for decoding: a row takes whole waves, %d lanes are less than %d", c.block_q, lanes,
+                  t.wave)
+          end
+          local keys = c.block_k // (lanes * splits)
+          local least = c.multiply == "dot2" and 2 or 1
+          if keys < least then
+              return refuse("block_k=%d gives %d lanes in %d sets fewer than %d keys each", c.block_k, lanes, splits, least)
+          elseif keys % c.tile_k ~= 0 then
+              return refuse("%d keys a thread (block_k=%d, %d lanes, %d sets) are not a multiple of tile_k=%d", keys, c.block_k,
+                  lanes, splits, c.tile_k)
+          elseif keys // splits // c.tile_k > 4 then
+              return refuse("%d keys a thread in steps of tile_k=%d read q more than 4 times", keys, c.tile_k)
+          end
+          return true
+      end },
+    { doc = "enough arithmetic for each read of shared memory and each barrier",
+      check = function(c, p, t)
+          if c.block_q > decode_block then
+              if c.block_q * c.block_k < 2048 then
+                  return refuse("block_q * block_k = %d: below 2048 the barriers cost more than the tile", c.block_q * c.block_k)
+              elseif c.block_k > 128 then
+                  return refuse("block_k=%d with block_q=%d: tiles beyond 128 keys pay for decoding only", c.block_k, c.block_q)
+              end
+              local balance = c.tile_q * c.tile_k * 4 / (c.tile_q + c.tile_k)
+              if balance < 5 then
+                  return refuse("tile_q=%d tile_k=%d: %.1f multiplies for each 16-byte read; below 5 the reads decide", c.tile_q,
+                      c.tile_k, balance)
+              end
+              if c.q_in == "registers" and c.prefetch == "registers" then
+                  return refuse("q_in=registers and prefetch=registers want the same registers when block_q > %d", decode_block)
+              end
+          else
+              if c.lds_layout ~= "padded" then
+                  return refuse("block_q=%d is for decoding: memory decides, tried with lds_layout=padded only", c.block_q)
+              elseif c.kv_buffers == 1 then
+                  return refuse("block_q=%d is for decoding: k and v of a tile should be under way together", c.block_q)
+              elseif c.threads * c.tile_q // c.block_q < t.wave or (c.threads < 256 and c.prefetch == "off") then
+                  return refuse("block_q=%d is for decoding: %d threads without prefetch have too little under way", c.block_q,
+                      c.threads)
+              end
+          end
+          return true
+      end },
+    { doc = "shared memory, registers and code fit, and enough waves stay resident",
+      check = function(c, p, t)
+          local d = derive(c, p, t)
+          if d.shared_bytes > t.lds_bytes then
+              return refuse("shared memory: %d bytes, the target has %d", d.shared_bytes, t.lds_bytes)
+          end
+          local q_words = c.tile_q * d.q_row_chunks * 4
+          if c.q_in == "registers" and q_words > 64 then
+              return refuse("q_in=registers: %d registers for tile_q=%d rows, more than 64", q_words, c.tile_q)
+          end
+          local multiplies = c.tile_q * d.keys * d.qk_chunks * (d.pairs_in_fma and 8 or 4)
+          if c.q_in == "registers" and multiplies > 4096 then
+              return refuse("q_in=registers unrolls the head dimension: %d multiplies, more than 4096", multiplies)
+          end
+          local limit = math.min(shape.register_limit, t.unit_registers // c.threads)
+          if d.registers > limit then
+              return refuse("registers: about %d a thread, %d threads leave %d", d.registers, c.threads, limit)
+          end
+          local blocks = shape.resident_blocks(d.shared_bytes, d.registers, c, t)
+          local waves = blocks * c.threads // t.wave
+          if c.block_q > decode_block and waves < t.simds then
+              return refuse("%d waves resident (%d bytes of shared memory, about %d registers), fewer than %d SIMD units", waves,
+                  d.shared_bytes, d.registers, t.simds)
+          end
+          if c.kv_buffers == 1 then
+              local double = d.shared_bytes + d.v_tile_bytes
+              if double <= t.lds_bytes and shape.resident_blocks(double, d.registers, c, t) == blocks then
+                  return refuse("one buffer for k and v: %d bytes instead of %d, but no further block fits", d.shared_bytes, double)
+              end
+          end
+          return true
+      end },
+}
+
+local function allowed(c, p, t)
+    for _, constraint in ipairs(space.constraints) do
+        if not constraint.check(c, p, t) then
+            return false
+        end
+    end
+    return true
+end
+
+-- Shapes from most to least wanted: {block_q, block_k, threads, tile_q, tile_k}. The first that fits wins.
+local prefill_nvidia = { -- register tiles of 8 x 8 and 8 x 4: what an fp32 matrix product wants
+    { 128, 64, 128, 8, 8 }, { 64, 64, 128, 8, 4 }, { 64, 64, 128, 4, 8 }, { 64, 64, 256, 4, 4 }, { 32, 64, 128, 4, 4 },
+    { 32, 64, 128, 8, 2 }, { 64, 32, 128, 8, 2 }, { 64, 32, 256, 8, 1 }, { 32, 64, 128, 2, 8 }, { 32, 64, 256, 4, 2 },
+    { 64, 32, 256, 4, 2 }, { 32, 64, 256, 2, 4 },
+}
+local prefill_amd = { -- 4 x 4 balances dot2 with 16-byte reads; 256 threads put a wave on every SIMD unit
+    { 64, 64, 256, 4, 4 }, { 32, 64, 256, 4, 2 }, { 64, 32, 256, 4, 2 }, { 32, 64, 256, 2, 4 }, { 32, 64, 128, 4, 4 },
+    { 16, 128, 256, 4, 2 }, { 16, 128, 128, 2, 4 },
+}
+local decode = {
+    { 1, 256, 256, 1, 1 }, { 1, 256, 128, 1, 2 }, { 1, 128, 128, 1, 1 }, { 1, 256, 64, 1, 4 }, { 1, 128, 64, 1, 2 },
+    { 1, 256, 64, 1, 2 }, { 1, 128, 64, 1, 1 },
+}
+local decode_few = {
+    { 4, 256, 256, 4, 1 }, { 4, 256, 128, 4, 2 }, { 4, 128, 128, 4, 1 }, { 4, 128, 64, 4, 2 }, { 4, 256, 256, 1, 4 },
+    { 4, 128, 256, 1, 2 }, { 4, 128, 64, 4, 1 },
+}
+
+-- The first candidate of the preference lists that passes every constraint. Of the run-time sizes only seqlen_q counts, and
+-- only whether it is at most 4: decoding needs another shape.
+function space.default(p, t)
+    local dot2 = shape.has_dot2(p, t)
+    local nvidia = t.vendor == "nvidia" or string.sub(t.emulates or "", 1, 3) == "sm_"
+    local lds_types = { "storage", "float" }
+    if nvidia and p.seqlen_q > decode_block then
+        lds_types = { "float", "storage" } -- conversions at every use would compete with the multiplies
+    end
+    local shapes = nvidia and prefill_nvidia or prefill_amd
+    if p.seqlen_q <= decode_block then
+        shapes = p.seqlen_q == 1 and decode or decode_few
+    end
+    local wanted
+    for _, entry in ipairs(shapes) do
+        for _, lds_type in ipairs(lds_types) do
+            for _, prefetch in ipairs({ "registers", "off" }) do
+                for _, kv_buffers in ipairs({ 1, 2 }) do
+                    for _, layout in ipairs({ "padded", "xor" }) do
+                        wanted = {
+                            index = p.index == "wide" and "wide" or "narrow", exact = "off", multiply = dot2 and "dot2" or "fma",
+                            lds_type = dot2 and "storage" or lds_type, lds_layout = layout, prefetch = prefetch,
+                            q_in = "shared", kv_buffers = kv_buffers, block_q = entry[1], block_k = entry[2],
+                            threads = entry[3], tile_q = entry[4], tile_k = entry[5],
+                        }
+                        if allowed(wanted, p, t) then
+                            return wanted
+                        end
+                    end
+                end
+            end
+        end
+    end
+    return wanted -- none fits: the caller's check gives the reason
+end
+
+return space
