@@ -1,0 +1,386 @@
+/* disassemble.c - machine code as text: LLVM's C interface for AMD and x86-64, NVIDIA's programs for cubins.
+ *
+ * The functions are declared here by hand, so that building needs no LLVM. AMD's comgr knows only its own targets; a
+ * plain libLLVM knows all of its release's. Branch targets are computed from the operand and shown as addresses;
+ * DisInfo stays NULL because LLVM's AMDGPU symbolizer takes it for a C++ object of its own.
+ */
+#include "generator/helper/helper.h"
+
+#include "base/files.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef void *llvm_context;
+
+struct disassembler {
+    void *library;
+    char name[64];
+    bool has_amd;
+    bool has_x86;
+    llvm_context (*create)(const char *triple, const char *processor, const char *features, void *info, int tag,
+                           void *operand, void *symbol);
+    size_t (*instruction)(llvm_context, uint8_t *bytes, uint64_t size, uint64_t address, char *text, size_t text_bytes);
+    int (*options)(llvm_context, uint64_t);
+    void (*dispose)(llvm_context);
+};
+
+enum { OLDEST_LLVM = 14, NEWEST_LLVM = 30, PRINT_HEXADECIMAL = 2 };
+
+static bool initialise(void *library, const char *architecture)
+{
+    static const char *const parts[] = {"TargetInfo", "TargetMC", "Disassembler"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        char name[96];
+        void (*function)(void) = NULL;
+        (void)snprintf(name, sizeof name, "LLVMInitialize%s%s", architecture, parts[i]);
+        *(void **)&function = dlsym(library, name);
+        if (function == NULL) {
+            return false;
+        }
+        function();
+    }
+    return true;
+}
+
+static void *open_llvm(char *name, size_t bytes)
+{
+    static const char *const forms[] = {"libLLVM.so.%d.1", "libLLVM-%d.so.1", "libLLVM-%d.so"};
+    for (int version = NEWEST_LLVM; version >= OLDEST_LLVM; version--) {
+        for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+            char file[64];
+            (void)snprintf(file, sizeof file, forms[i], version);
+            void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+            if (library != NULL) {
+                (void)snprintf(name, bytes, "%s", file);
+                return library;
+            }
+        }
+    }
+    (void)snprintf(name, bytes, "libLLVM.so");
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
+static struct disassembler *load(struct helper *helper)
+{
+    if (helper->disassembler != NULL) {
+        return helper->disassembler;
+    }
+    struct disassembler *llvm = calloc(1, sizeof *llvm);
+    if (llvm == NULL) {
+        return NULL;
+    }
+    helper->disassembler = llvm;
+    llvm->library = open_llvm(llvm->name, sizeof llvm->name);
+    if (llvm->library == NULL) {
+        llvm->name[0] = '\0';
+        return llvm;
+    }
+    *(void **)&llvm->create = dlsym(llvm->library, "LLVMCreateDisasmCPUFeatures");
+    *(void **)&llvm->instruction = dlsym(llvm->library, "LLVMDisasmInstruction");
+    *(void **)&llvm->options = dlsym(llvm->library, "LLVMSetDisasmOptions");
+    *(void **)&llvm->dispose = dlsym(llvm->library, "LLVMDisasmDispose");
+    if (llvm->create != NULL && llvm->instruction != NULL && llvm->options != NULL && llvm->dispose != NULL) {
+        llvm->has_amd = initialise(llvm->library, "AMDGPU");
+        llvm->has_x86 = initialise(llvm->library, "X86");
+    }
+    return llvm;
+}
+
+/* ---- the object: untrusted, every offset checked ---- */
+
+struct region {
+    const char *name; /* of the function, or of the section */
+    const uint8_t *bytes;
+    uint64_t size;
+    uint64_t address;
+};
+
+struct elf {
+    const char *bytes;
+    size_t length;
+    const Elf64_Shdr *sections;
+    unsigned section_count;
+};
+
+static bool inside(const struct elf *elf, uint64_t offset, uint64_t size)
+{
+    return offset <= elf->length && size <= elf->length - offset;
+}
+
+static bool elf_open(struct elf *elf, const char *bytes, size_t length)
+{
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)bytes;
+    elf->bytes = bytes;
+    elf->length = length;
+    if (length < sizeof *header || memcmp(bytes, ELFMAG, SELFMAG) != 0 || bytes[EI_CLASS] != ELFCLASS64 ||
+        bytes[EI_DATA] != ELFDATA2LSB || header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shoff % 8 != 0 ||
+        !inside(elf, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr))) {
+        return false;
+    }
+    elf->sections = (const Elf64_Shdr *)(bytes + header->e_shoff);
+    elf->section_count = header->e_shnum;
+    return true;
+}
+
+static const char *elf_string(const struct elf *elf, unsigned section, uint64_t offset)
+{
+    if (section >= elf->section_count || elf->sections[section].sh_type != SHT_STRTAB) {
+        return "";
+    }
+    const Elf64_Shdr *table = &elf->sections[section];
+    if (!inside(elf, table->sh_offset, table->sh_size) || offset >= table->sh_size ||
+        memchr(elf->bytes + table->sh_offset + offset, 0, table->sh_size - offset) == NULL) {
+        return "";
+    }
+    return elf->bytes + table->sh_offset + offset;
+}
+
+static bool elf_region(const struct elf *elf, unsigned section, uint64_t address, uint64_t size, struct region *region)
+{
+    if (section >= elf->section_count) {
+        return false;
+    }
+    const Elf64_Shdr *code = &elf->sections[section];
+    if ((code->sh_flags & SHF_EXECINSTR) == 0 || code->sh_type != SHT_PROGBITS ||
+        !inside(elf, code->sh_offset, code->sh_size) || address < code->sh_addr ||
+        address - code->sh_addr > code->sh_size || size > code->sh_size - (address - code->sh_addr)) {
+        return false;
+    }
+    region->bytes = (const uint8_t *)elf->bytes + code->sh_offset + (address - code->sh_addr);
+    region->size = size;
+    region->address = address;
+    return true;
+}
+
+static int compare_regions(const void *left, const void *right)
+{
+    const struct region *a = left;
+    const struct region *b = right;
+    return a->address < b->address ? -1 : a->address > b->address ? 1 : strcmp(a->name, b->name);
+}
+
+/* functions of one symbol table; without any, the executable sections */
+static int elf_functions(const struct elf *elf, uint32_t table_type, struct region *regions, int capacity)
+{
+    int count = 0;
+    for (unsigned s = 0; s < elf->section_count; s++) {
+        const Elf64_Shdr *table = &elf->sections[s];
+        if (table->sh_type != table_type || table->sh_entsize != sizeof(Elf64_Sym) || table->sh_offset % 8 != 0 ||
+            !inside(elf, table->sh_offset, table->sh_size)) {
+            continue;
+        }
+        const Elf64_Sym *symbols = (const Elf64_Sym *)(elf->bytes + table->sh_offset);
+        for (uint64_t i = 0; i < table->sh_size / sizeof *symbols && count < capacity; i++) {
+            if (ELF64_ST_TYPE(symbols[i].st_info) == STT_FUNC && symbols[i].st_size > 0 &&
+                elf_region(elf, symbols[i].st_shndx, symbols[i].st_value, symbols[i].st_size, &regions[count])) {
+                regions[count++].name = elf_string(elf, table->sh_link, symbols[i].st_name);
+            }
+        }
+    }
+    return count;
+}
+
+static int elf_code(const struct elf *elf, struct region *regions, int capacity)
+{
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)elf->bytes;
+    int count = elf_functions(elf, SHT_SYMTAB, regions, capacity);
+    if (count == 0) {
+        count = elf_functions(elf, SHT_DYNSYM, regions, capacity);
+    }
+    for (unsigned s = 0; count == 0 && s < elf->section_count; s++) {
+        if (elf_region(elf, s, elf->sections[s].sh_addr, elf->sections[s].sh_size, &regions[count])) {
+            regions[count++].name = elf_string(elf, header->e_shstrndx, elf->sections[s].sh_name);
+        }
+    }
+    qsort(regions, (size_t)count, sizeof regions[0], compare_regions);
+    return count;
+}
+
+/* ---- printing ---- */
+
+/* the address a branch goes to, from LLVM's text: AMD counts words from the next instruction, x86 bytes */
+static bool branch_target(bool amd, const char *text, uint64_t next, uint64_t *target)
+{
+    const char *operand = strpbrk(text, " \t");
+    char *end = NULL;
+    if (operand == NULL) {
+        return false;
+    }
+    size_t length = (size_t)(operand - text);
+    operand += strspn(operand, " \t");
+    if (amd ? strncmp(text, "s_cbranch", 9) != 0 && strncmp(text, "s_branch", 8) != 0
+            : text[0] != 'j' && !(length >= 4 && strncmp(text, "call", 4) == 0)) {
+        return false;
+    }
+    long long value = strtoll(operand, &end, 0);
+    if (end == operand || (*end != '\0' && *end != ' ')) {
+        return false;
+    }
+    *target = amd ? next + (uint64_t)(4 * (int64_t)(int16_t)value) : next + (uint64_t)value;
+    return true;
+}
+
+static void print_region(const struct disassembler *llvm, llvm_context context, bool amd, const struct region *region,
+                         struct buffer *text)
+{
+    buffer_format(text, "%016llx <%s>:\n", (unsigned long long)region->address, region->name);
+    for (uint64_t at = 0; at < region->size;) {
+        char line[512];
+        uint64_t target = 0;
+        uint64_t address = region->address + at;
+        size_t used = llvm->instruction(context, (uint8_t *)(uintptr_t)(region->bytes + at), region->size - at, address,
+                                        line, sizeof line);
+        if (used == 0) {
+            used = amd ? 4 : 1;
+            if (used > region->size - at) {
+                used = (size_t)(region->size - at);
+            }
+            buffer_format(text, "  %8llx:  .byte", (unsigned long long)address);
+            for (size_t i = 0; i < used; i++) {
+                buffer_format(text, " 0x%02x", region->bytes[at + i]);
+            }
+            buffer_text(text, "\n");
+        } else {
+            const char *begin = line + strspn(line, " \t");
+            buffer_format(text, "  %8llx:  %s", (unsigned long long)address, begin);
+            if (branch_target(amd, begin, address + used, &target)) {
+                buffer_format(text, "  ; to %llx <%s%+lld>", (unsigned long long)target, region->name,
+                              (long long)(target - region->address));
+            }
+            buffer_text(text, "\n");
+        }
+        at += used;
+    }
+    buffer_text(text, "\n");
+}
+
+static attune_status with_llvm(const struct disassembler *llvm, const struct target *target, const char *object,
+                               size_t bytes, struct buffer *text, struct error *error)
+{
+    enum { REGIONS_MAX = 4096 };
+    bool amd = target->vendor == TARGET_AMD;
+    struct elf elf;
+    if (!elf_open(&elf, object, bytes)) {
+        return error_set(error, ATTUNE_CORRUPT, "the object to disassemble is no whole 64-bit ELF file");
+    }
+    struct region *regions = calloc(REGIONS_MAX, sizeof *regions);
+    if (regions == NULL) {
+        return error_no_memory(error);
+    }
+    llvm_context context = llvm->create(amd ? "amdgcn-amd-amdhsa" : "x86_64-pc-linux-gnu", amd ? target->processor : "",
+                                        "", NULL, 0, NULL, NULL);
+    attune_status status = ATTUNE_OK;
+    if (context == NULL) {
+        status = error_set(error, ATTUNE_NO_TOOLCHAIN, "%s cannot disassemble %s", llvm->name, target->processor);
+    } else {
+        (void)llvm->options(context, PRINT_HEXADECIMAL);
+        int count = elf_code(&elf, regions, REGIONS_MAX);
+        for (int i = 0; i < count; i++) {
+            print_region(llvm, context, amd, &regions[i], text);
+        }
+        llvm->dispose(context);
+    }
+    free(regions);
+    return status == ATTUNE_OK ? buffer_ok(text, error) : status;
+}
+
+/* `program [argument] FILE` on the object written to our folder */
+static attune_status with_program(struct helper *helper, const char *program, const char *argument, const char *object,
+                                  size_t bytes, struct buffer *text, struct error *error)
+{
+    char path[PATH_MAX];
+    char how[64];
+    struct buffer errors = BUFFER_INIT;
+    attune_status status = path_join(path, sizeof path, helper->folder, "object", error);
+    if (status == ATTUNE_OK) {
+        status = file_write(path, object, bytes, error);
+    }
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    const char *argv[] = {program, argument != NULL ? argument : path, argument != NULL ? path : NULL, NULL};
+    struct run run = {.argv = argv, .output = text, .errors = &errors};
+    status = run_program(&run, error);
+    if (status == ATTUNE_OK && run.exit_code != 0) {
+        run_describe(&run, how, sizeof how);
+        status = error_set(error, ATTUNE_COMPILE_FAILED, "%s could not disassemble the object%s: %.300s", program, how,
+                           buffer_string(&errors));
+    }
+    buffer_free(&errors);
+    (void)remove(path);
+    return status;
+}
+
+static bool find_cuda_program(const char *name, char path[PATH_MAX])
+{
+    const char *roots[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
+    if (run_find(name, path, NULL)) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof roots / sizeof roots[0]; i++) {
+        char candidate[PATH_MAX];
+        (void)snprintf(candidate, sizeof candidate, "%s/bin/%s", roots[i] != NULL ? roots[i] : "", name);
+        if (roots[i] != NULL && run_find(candidate, path, NULL)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+attune_status disassemble(struct helper *helper, const struct target *target, const char *object, size_t bytes,
+                          struct buffer *text, struct error *error)
+{
+    char path[PATH_MAX];
+    const struct disassembler *llvm = load(helper);
+    if (target->vendor == TARGET_NVIDIA) {
+        if (find_cuda_program("nvdisasm", path)) {
+            return with_program(helper, path, NULL, object, bytes, text, error);
+        }
+        if (find_cuda_program("cuobjdump", path)) {
+            return with_program(helper, path, "-sass", object, bytes, text, error);
+        }
+        return error_set(error, ATTUNE_NO_TOOLCHAIN,
+                         "disassembling %s needs nvdisasm or cuobjdump in PATH or CUDA_HOME/bin: install CUDA's binary "
+                         "utilities",
+                         target->processor);
+    }
+    if (llvm != NULL && (target->vendor == TARGET_AMD ? llvm->has_amd : llvm->has_x86)) {
+        return with_llvm(llvm, target, object, bytes, text, error);
+    }
+    if (target->vendor == TARGET_HOST && run_find("objdump", path, NULL)) {
+        return with_program(helper, path, "-d", object, bytes, text, error);
+    }
+    return error_set(error, ATTUNE_NO_TOOLCHAIN, "disassembling %s needs libLLVM (Debian: libllvm19 or libllvm22)%s",
+                     target->processor, target->vendor == TARGET_HOST ? " or objdump (binutils)" : "");
+}
+
+json_t *disassembler_survey(struct helper *helper)
+{
+    const struct disassembler *llvm = load(helper);
+    const char *const parts[] = {llvm != NULL ? llvm->name : NULL, NULL};
+    struct identity identity = {.count = 0};
+    json_t *targets = json_array();
+    char path[PATH_MAX];
+    bool nvidia = find_cuda_program("nvdisasm", path) || find_cuda_program("cuobjdump", path);
+    bool found = llvm != NULL && llvm->library != NULL;
+    if (found) {
+        identity_add_loaded(&identity, parts);
+    }
+    if (found && llvm->has_amd) {
+        json_array_append_new(targets, json_string("amd"));
+    }
+    if ((found && llvm->has_x86) || run_find("objdump", path, NULL)) {
+        json_array_append_new(targets, json_string("host"));
+    }
+    if (nvidia) {
+        json_array_append_new(targets, json_string("nvidia"));
+    }
+    return survey_entry("disassembler", found, found ? llvm->name : "", &identity, targets,
+                        !found    ? "install libLLVM to disassemble AMD code"
+                        : !nvidia ? "install nvdisasm or cuobjdump to disassemble NVIDIA code"
+                                  : NULL);
+}

@@ -1,0 +1,538 @@
+/* faults.c - compilers that die, hang, flood, fill up or lie: each is one failed compile with its log, and the next
+ * works.
+ *
+ * The fakes are shell scripts that stand in for clang or c++ (ATTUNE_CLANG, ATTUNE_CXX) and misbehave when asked to
+ * compile; other questions they pass on to the real one.
+ */
+#include "tests/compiler/fixture.h"
+
+#include "base/files.h"
+#include "base/process.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[1024]; /* of this program's fakes: blanks, quotes and non-ASCII on purpose */
+static const char *const variables[] = {"ATTUNE_CXX", "ATTUNE_CLANG", "TMPDIR", "ATTUNE_HELPER"};
+static char *saved[4];
+
+static void write_script(const char *name, const char *body, char path[4096])
+{
+    (void)snprintf(path, 4096, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    /* questions are answered by the real compiler, or by nobody */
+    assert_true(fprintf(file,
+                        "#!/bin/sh\n"
+                        "for word in \"$@\"; do\n"
+                        "  case \"$word\" in --version|-print-*) exec c++ \"$@\";; esac\n"
+                        "  [ \"$last\" = -o ] && out=$word\n"
+                        "  last=$word\n"
+                        "done\n"
+                        "%s\n",
+                        body) > 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, 0700), 0);
+}
+
+static attune_status compile_with(struct compiler_pool *pool, const char *source, struct error *error,
+                                  struct buffer *log)
+{
+    struct compile_request request = request_for("host", source);
+    struct compile_result result = {.seconds = 0};
+    error->message[0] = '\0';
+    attune_status status = compiler_compile(pool, &request, &result, error);
+    if (log != NULL) {
+        buffer_clear(log);
+        buffer_append(log, buffer_string(&result.log), result.log.length);
+    }
+    compile_result_free(&result);
+    return status;
+}
+
+static int entries_in(const char *path, const char *prefix)
+{
+    int count = 0;
+    DIR *stream = opendir(path);
+    assert_non_null(stream);
+    for (struct dirent *entry = readdir(stream); entry != NULL; entry = readdir(stream)) {
+        count += entry->d_name[0] != '.' && strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
+    }
+    (void)closedir(stream);
+    return count;
+}
+
+/* a fake that misbehaves only while `folder`/bad exists, so that the very next compile of the same pool can work */
+static void misbehave(const char *body, double seconds, uint64_t rss_bytes, attune_status expected,
+                      const char *in_message, const char *in_log)
+{
+    char script[4096];
+    char flag[4200];
+    char whole[8192];
+    struct buffer log = BUFFER_INIT;
+    struct error error = {.message = ""};
+    (void)snprintf(flag, sizeof flag, "%s/bad", folder);
+    (void)snprintf(whole, sizeof whole, "if [ -e \"$(dirname \"$0\")/bad\" ]; then\n%s\nfi\nexec c++ \"$@\"", body);
+    write_script("fake c++", whole, script);
+    assert_int_equal(setenv("ATTUNE_CXX", script, 1), 0);
+    struct compiler_pool *pool = pool_with(1, seconds, rss_bytes);
+    attune_status status = compile_with(pool, HOST_KERNEL, &error, NULL);
+    if (status == ATTUNE_NO_TOOLCHAIN) {
+        compiler_pool_destroy(pool);
+        SKIP_IF_MISSING(status, error);
+    }
+    assert_int_equal(status, ATTUNE_OK);
+    assert_int_equal(file_write(flag, "", 0, NULL), ATTUNE_OK);
+    status = compile_with(pool, HOST_KERNEL, &error, &log);
+    if (status != expected || strstr(error.message, in_message) == NULL ||
+        strstr(buffer_string(&log), in_log) == NULL) {
+        print_message("%s: %s\n%.2000s\n", attune_status_name(status), error.message, buffer_string(&log));
+    }
+    assert_int_equal(status, expected);
+    assert_non_null(strstr(error.message, in_message));
+    assert_non_null(strstr(buffer_string(&log), in_log));
+    assert_true(log.length <= 1 << 20);
+    assert_int_equal(unlink(flag), 0);
+    status = compile_with(pool, HOST_KERNEL, &error, NULL);
+    if (status != ATTUNE_OK) {
+        fail_msg("the next compile failed: %s", error.message);
+    }
+    compiler_pool_destroy(pool);
+    buffer_free(&log);
+}
+
+static void crash_is_one_failed_compile(void **state)
+{
+    (void)state;
+    misbehave("echo 'internal thing broke' >&2; kill -SEGV $$", 0, 0, ATTUNE_COMPILE_FAILED, "signal 11",
+              "internal thing broke");
+}
+
+static void refusal_shows_its_first_error_line(void **state)
+{
+    (void)state;
+    misbehave("echo 'note: before'; echo 'x.hip:3:1: error: first'; echo 'x.hip:4:1: error: second'; exit 1", 0, 0,
+              ATTUNE_COMPILE_FAILED, "x.hip:3:1: error: first", "error: second");
+}
+
+static void hang_ends_at_the_limit(void **state)
+{
+    (void)state;
+    misbehave("echo 'before the hang'; sleep 1000 & sleep 1001", 2, 0, ATTUNE_TIMEOUT, "2 seconds", "");
+    /* driver and its own children are gone */
+    const char *const argv[] = {"pgrep", "-f", "^sleep 100[01]$", NULL};
+    const struct process_options options = {.argv = argv};
+    struct process_result result;
+    if (process_run(&options, &result, NULL) == ATTUNE_OK) {
+        assert_int_equal(result.exit_code, 1);
+    }
+    process_result_free(&result);
+}
+
+static void endless_file_stops_at_its_limit(void **state)
+{
+    (void)state;
+    misbehave("exec cat /dev/zero > \"$out\"", 60, 0, ATTUNE_COMPILE_FAILED, "signal 25", "");
+}
+
+static void endless_output_is_drained_and_stopped(void **state)
+{
+    (void)state;
+    misbehave("exec yes 'error: again and again'", 2, 0, ATTUNE_TIMEOUT, "limit", "");
+}
+
+static void long_log_is_cut_not_lost(void **state)
+{
+    (void)state;
+    misbehave("echo 'a.hip:1:1: error: the first of many'; head -c 2097152 /dev/zero | tr '\\0' x; exit 1", 0, 0,
+              ATTUNE_COMPILE_FAILED, "the first of many", "xxxxxxxx");
+}
+
+static void success_without_an_object_is_a_failure(void **state)
+{
+    (void)state;
+    misbehave("exit 0", 0, 0, ATTUNE_COMPILE_FAILED, "wrote nothing", "");
+}
+
+static void success_with_rubbish_is_a_failure(void **state)
+{
+    (void)state;
+    misbehave("echo rubbish > \"$out\"; exit 0", 0, 0, ATTUNE_COMPILE_FAILED, "link", "");
+}
+
+static void memory_limit_ends_the_compiler(void **state)
+{
+    (void)state;
+    misbehave("exec tail /dev/zero", 60, (uint64_t)300 << 20, ATTUNE_NO_MEMORY, "300 MiB", "");
+}
+
+static void killing_the_worker_fails_one_compile(void **state)
+{
+    (void)state;
+    misbehave("kill -KILL $PPID; sleep 1000", 60, 0, ATTUNE_COMPILE_FAILED, "signal 9", "");
+}
+
+static void compilers_see_no_gpu_and_none_of_our_callers_flags(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("CPATH", "/nowhere", 1), 0);
+    assert_int_equal(setenv("AMD_COMGR_SAVE_TEMPS", "1", 1), 0);
+    assert_int_equal(setenv("HIPRTC_COMPILE_OPTIONS_APPEND", "-ffast-math", 1), 0);
+    assert_int_equal(setenv("HIP_VISIBLE_DEVICES", "3", 1), 0);
+    misbehave("env; exit 1", 0, 0, ATTUNE_COMPILE_FAILED, "", "HIP_VISIBLE_DEVICES=-1");
+    char script[4096];
+    struct error error = {.message = ""};
+    struct buffer log = BUFFER_INIT;
+    write_script("fake c++", "env; exit 1", script);
+    struct compiler_pool *pool = pool_with(1, 0, 0);
+    assert_int_equal(compile_with(pool, HOST_KERNEL, &error, &log), ATTUNE_COMPILE_FAILED);
+    assert_non_null(strstr(log.data, "CUDA_VISIBLE_DEVICES=\n"));
+    assert_non_null(strstr(log.data, "ROCR_VISIBLE_DEVICES=\n"));
+    assert_null(strstr(log.data, "CPATH="));
+    assert_null(strstr(log.data, "AMD_COMGR_SAVE_TEMPS"));
+    assert_null(strstr(log.data, "HIPRTC_COMPILE_OPTIONS_APPEND"));
+    compiler_pool_destroy(pool);
+    buffer_free(&log);
+    (void)unsetenv("CPATH");
+    (void)unsetenv("AMD_COMGR_SAVE_TEMPS");
+    (void)unsetenv("HIPRTC_COMPILE_OPTIONS_APPEND");
+    (void)unsetenv("HIP_VISIBLE_DEVICES");
+}
+
+/* hiprtc ends its process on some sources (128-bit division has no library here): a log, and the next compile works */
+static void hiprtc_that_aborts_is_one_failed_compile(void **state)
+{
+    (void)state;
+    struct compiler_pool *pool = pool_with(1, 0, 0);
+    struct error error = {.message = ""};
+    struct compile_request request =
+        request_for("gfx906", "extern \"C\" __attribute__((global)) void k(__int128 *p) { p[0] = p[1] / p[2]; }\n");
+    struct compile_result result = {.seconds = 0};
+    request.compiler = COMPILER_HIPRTC;
+    attune_status status = compiler_compile(pool, &request, &result, &error);
+    if (status == ATTUNE_NO_TOOLCHAIN) {
+        compiler_pool_destroy(pool);
+        SKIP_IF_MISSING(status, error);
+    }
+    assert_int_equal(status, ATTUNE_COMPILE_FAILED);
+    print_message("%s\n", error.message);
+    assert_true(result.log.length > 0);
+    compile_result_free(&result);
+    request = request_for("gfx906", AMD_KERNEL);
+    assert_int_equal(compiler_compile(pool, &request, &result, &error), ATTUNE_OK);
+    compile_result_free(&result);
+    compiler_pool_destroy(pool);
+}
+
+static void missing_lld_is_said_plainly(void **state)
+{
+    (void)state;
+    char script[4096];
+    (void)snprintf(script, sizeof script, "%s/clang without lld", folder);
+    FILE *file = fopen(script, "w");
+    assert_non_null(file);
+    (void)fputs("#!/bin/sh\ncase \"$*\" in\n*--version*) echo 'clang version 22.9.9';;\n*--print-supported-cpus*) echo "
+                "' gfx942';;\n"
+                "*) echo lld-that-is-not-there;;\nesac\n",
+                file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(script, 0700), 0);
+    assert_int_equal(setenv("ATTUNE_CLANG", script, 1), 0);
+    struct compiler_pool *pool = pool_with(1, 0, 0);
+    struct error error = {.message = ""};
+    struct compile_request request = request_for("gfx942", AMD_KERNEL);
+    struct compile_result result = {.seconds = 0};
+    request.compiler = COMPILER_CLANG;
+    assert_int_equal(compiler_compile(pool, &request, &result, &error), ATTUNE_NO_TOOLCHAIN);
+    assert_non_null(strstr(error.message, "lld-22"));
+    request = request_for("gfx1201", AMD_KERNEL);
+    request.compiler = COMPILER_CLANG;
+    assert_int_equal(compiler_compile(pool, &request, &result, &error), ATTUNE_NO_TOOLCHAIN);
+    assert_non_null(strstr(error.message, "clang 22.9"));
+    compile_result_free(&result);
+    compiler_pool_destroy(pool);
+}
+
+static void missing_compiler_names_the_variable(void **state)
+{
+    (void)state;
+    struct error error = {.message = ""};
+    assert_int_equal(setenv("ATTUNE_CXX", "/nowhere/c++", 1), 0);
+    struct compiler_pool *pool = pool_with(1, 0, 0);
+    assert_int_equal(compile_with(pool, HOST_KERNEL, &error, NULL), ATTUNE_NO_TOOLCHAIN);
+    assert_non_null(strstr(error.message, "ATTUNE_CXX"));
+    compiler_pool_destroy(pool);
+}
+
+static void missing_helper_names_the_variable(void **state)
+{
+    (void)state;
+    struct compiler_pool *pool = NULL;
+    struct error error = {.message = ""};
+    assert_int_equal(setenv("ATTUNE_HELPER", "/nowhere/attune-helper", 1), 0);
+    assert_int_equal(compiler_pool_create(NULL, &pool, &error), ATTUNE_NO_TOOLCHAIN);
+    assert_null(pool);
+    assert_non_null(strstr(error.message, "ATTUNE_HELPER"));
+    /* a program that is no helper */
+    assert_int_equal(setenv("ATTUNE_HELPER", "/bin/cat", 1), 0);
+    pool = pool_with(1, 5, 0);
+    assert_int_equal(compile_with(pool, HOST_KERNEL, &error, NULL), ATTUNE_NO_TOOLCHAIN);
+    assert_non_null(strstr(error.message, "/bin/cat"));
+    compiler_pool_destroy(pool);
+}
+
+/* worker folders are made under TMPDIR, whatever its name, and are gone with the pool */
+static void temporary_folder_with_odd_name_works(void **state)
+{
+    (void)state;
+    char place[4200];
+    struct error error = {.message = ""};
+    (void)snprintf(place, sizeof place, "%s/tmp 'é \"x\" $y", folder);
+    assert_int_equal(mkdir(place, 0700), 0);
+    assert_int_equal(setenv("TMPDIR", place, 1), 0);
+    struct compiler_pool *pool = pool_with(1, 0, 0);
+    attune_status status = compile_with(pool, HOST_KERNEL, &error, NULL);
+    if (status == ATTUNE_OK) {
+        assert_int_equal(entries_in(place, "attune"), 1);
+    }
+    compiler_pool_destroy(pool);
+    assert_int_equal(entries_in(place, ""), 0);
+    SKIP_IF_MISSING(status, error);
+}
+
+static void every_compiler_works_in_an_odd_temporary_folder(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"gfx906", "gfx950", "sm_90a"};
+    char place[4200];
+    (void)snprintf(place, sizeof place, "%s/odd 测试'\"$;", folder);
+    assert_int_equal(mkdir(place, 0700), 0);
+    assert_int_equal(setenv("TMPDIR", place, 1), 0);
+    struct compiler_pool *pool = pool_with(1, 0, 0);
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+        struct error error = {.message = ""};
+        struct compile_request request = request_for(targets[i], "");
+        struct compile_result result = {.seconds = 0};
+        request.source = kernel_for(&request.target);
+        request.source_bytes = strlen(request.source);
+        attune_status status = compiler_compile(pool, &request, &result, &error);
+        if (status == ATTUNE_NO_TOOLCHAIN) {
+            print_message("%s skipped: %s\n", targets[i], error.message);
+        } else if (status != ATTUNE_OK) {
+            fail_msg("%s", error.message);
+        }
+        compile_result_free(&result);
+    }
+    compiler_pool_destroy(pool);
+    assert_int_equal(entries_in(place, ""), 0);
+}
+
+static void missing_temporary_folder_falls_back(void **state)
+{
+    (void)state;
+    struct error error = {.message = ""};
+    assert_int_equal(setenv("TMPDIR", "/nowhere/at all", 1), 0);
+    struct compiler_pool *pool = pool_with(1, 0, 0);
+    attune_status status = compile_with(pool, HOST_KERNEL, &error, NULL);
+    compiler_pool_destroy(pool);
+    SKIP_IF_MISSING(status, error);
+}
+
+/* a helper under a path with blanks, quotes and non-ASCII, reached through a link */
+static void helper_with_odd_path_works(void **state)
+{
+    (void)state;
+    char path[4200];
+    struct error error = {.message = ""};
+    (void)snprintf(path, sizeof path, "%s/helper 'ü \"q\"", folder);
+    assert_int_equal(symlink(saved[3] != NULL ? saved[3] : TEST_BINARY_DIR "/generator/attune-helper", path), 0);
+    assert_int_equal(setenv("ATTUNE_HELPER", path, 1), 0);
+    struct compiler_pool *pool = pool_with(1, 0, 0);
+    attune_status status = compile_with(pool, HOST_KERNEL, &error, NULL);
+    compiler_pool_destroy(pool);
+    SKIP_IF_MISSING(status, error);
+}
+
+static void *compile_some(void *argument)
+{
+    struct compiler_pool *pool = argument;
+    for (int i = 0; i < 4; i++) {
+        struct error error;
+        if (compile_with(pool, HOST_KERNEL, &error, NULL) != ATTUNE_OK) {
+            return "failed";
+        }
+    }
+    return NULL;
+}
+
+/* 16 threads share two workers: two helper starts, whoever started them having ended or not */
+static void threads_share_the_workers(void **state)
+{
+    (void)state;
+    struct error error = {.message = ""};
+    struct compiler_pool *pool = pool_with(2, 0, 0);
+    uint64_t before = compiler_helper_starts();
+    for (int round = 0; round < 2; round++) {
+        pthread_t threads[16];
+        for (int i = 0; i < 16; i++) {
+            assert_int_equal(pthread_create(&threads[i], NULL, compile_some, pool), 0);
+        }
+        for (int i = 0; i < 16; i++) {
+            void *failure = NULL;
+            assert_int_equal(pthread_join(threads[i], &failure), 0);
+            if (failure != NULL) {
+                attune_status status = compile_with(pool, HOST_KERNEL, &error, NULL);
+                SKIP_IF_MISSING(status, error);
+                fail_msg("a compile in a thread failed");
+            }
+        }
+    }
+    assert_int_equal(compiler_helper_starts() - before, 2);
+    compiler_pool_destroy(pool);
+}
+
+static void a_worker_is_replaced_after_200_requests(void **state)
+{
+    (void)state;
+    char script[4096];
+    struct error error;
+    /* a compiler that answers at once keeps this short */
+    write_script("fake c++", "exit 1", script);
+    assert_int_equal(setenv("ATTUNE_CXX", script, 1), 0);
+    struct compiler_pool *pool = pool_with(1, 0, 0);
+    uint64_t before = compiler_helper_starts();
+    for (int i = 0; i < 200; i++) {
+        (void)compile_with(pool, HOST_KERNEL, &error, NULL);
+    }
+    assert_int_equal(compiler_helper_starts() - before, 1);
+    (void)compile_with(pool, HOST_KERNEL, &error, NULL);
+    assert_int_equal(compiler_helper_starts() - before, 2);
+    compiler_pool_destroy(pool);
+}
+
+/* the caller dies by SIGKILL in the middle of a compile: compiler, worker and folder go with it */
+static void death_of_the_caller_ends_everything(void **state)
+{
+    (void)state;
+    char place[4200];
+    char script[4096];
+    (void)snprintf(place, sizeof place, "%s/caller", folder);
+    assert_int_equal(mkdir(place, 0700), 0);
+    write_script("fake c++", "touch \"$TMPDIR/../started\"; exec sleep 1234", script);
+    assert_int_equal(setenv("ATTUNE_CXX", script, 1), 0);
+    assert_int_equal(setenv("TMPDIR", place, 1), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct error error;
+        struct compiler_pool *pool = NULL;
+        if (compiler_pool_create(NULL, &pool, &error) == ATTUNE_OK) {
+            (void)compile_with(pool, HOST_KERNEL, &error, NULL);
+        }
+        _exit(0);
+    }
+    for (int i = 0; i < 1000 && entries_in(place, "started") == 0; i++) {
+        (void)usleep(10000);
+    }
+    assert_int_equal(entries_in(place, "started"), 1);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    for (int i = 0; i < 1000 && entries_in(place, "attune") != 0; i++) {
+        (void)usleep(10000);
+    }
+    assert_int_equal(entries_in(place, "attune"), 0);
+    const char *const argv[] = {"pgrep", "-f", "^sleep 1234$", NULL};
+    const struct process_options options = {.argv = argv};
+    struct process_result result;
+    attune_status status = ATTUNE_OK;
+    bool gone = false;
+    for (int i = 0; i < 200 && !gone && status == ATTUNE_OK; i++) {
+        status = process_run(&options, &result, NULL);
+        gone = result.exit_code == 1;
+        process_result_free(&result);
+        (void)usleep(10000);
+    }
+    assert_true(gone || status != ATTUNE_OK);
+}
+
+static void bad_pool_options_are_refused(void **state)
+{
+    (void)state;
+    struct compiler_pool *pool = NULL;
+    struct error error = {.message = ""};
+    struct compiler_options options = {.workers = 65};
+    assert_int_equal(compiler_pool_create(&options, &pool, &error), ATTUNE_INVALID);
+    assert_non_null(strstr(error.message, "65"));
+    options = (struct compiler_options){.seconds = -1};
+    assert_int_equal(compiler_pool_create(&options, &pool, &error), ATTUNE_INVALID);
+}
+
+static int save_environment(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *value = getenv(variables[i]);
+        saved[i] = value != NULL ? strdup(value) : NULL;
+    }
+    return folder_temporary(folder, sizeof folder, NULL) == ATTUNE_OK ? 0 : 1;
+}
+
+static int restore(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        if (saved[i] != NULL) {
+            (void)setenv(variables[i], saved[i], 1);
+        } else {
+            (void)unsetenv(variables[i]);
+        }
+    }
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    folder_remove(folder);
+    for (size_t i = 0; i < sizeof saved / sizeof saved[0]; i++) {
+        free(saved[i]);
+    }
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, restore)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(crash_is_one_failed_compile),
+        TEST(refusal_shows_its_first_error_line),
+        TEST(hang_ends_at_the_limit),
+        TEST(endless_file_stops_at_its_limit),
+        TEST(endless_output_is_drained_and_stopped),
+        TEST(long_log_is_cut_not_lost),
+        TEST(success_without_an_object_is_a_failure),
+        TEST(success_with_rubbish_is_a_failure),
+        TEST(memory_limit_ends_the_compiler),
+        TEST(killing_the_worker_fails_one_compile),
+        TEST(compilers_see_no_gpu_and_none_of_our_callers_flags),
+        TEST(hiprtc_that_aborts_is_one_failed_compile),
+        TEST(missing_lld_is_said_plainly),
+        TEST(missing_compiler_names_the_variable),
+        TEST(missing_helper_names_the_variable),
+        TEST(temporary_folder_with_odd_name_works),
+        TEST(every_compiler_works_in_an_odd_temporary_folder),
+        TEST(missing_temporary_folder_falls_back),
+        TEST(helper_with_odd_path_works),
+        TEST(threads_share_the_workers),
+        TEST(a_worker_is_replaced_after_200_requests),
+        TEST(death_of_the_caller_ends_everything),
+        TEST(bad_pool_options_are_refused),
+    };
+    return cmocka_run_group_tests(tests, save_environment, remove_folder);
+}
