@@ -11,6 +11,8 @@ static const struct {
     const char *name;
     attune_status (*get)(const struct driver **driver, struct error *error);
 } drivers[] = {
+    {"cuda", driver_cuda},
+    {"hip", driver_hip},
     {"host", driver_host},
 };
 enum { DRIVERS = sizeof drivers / sizeof drivers[0] };
@@ -29,7 +31,7 @@ attune_status driver_get(const char *name, const struct driver **driver, struct 
             return status == ATTUNE_OK ? status : error_prefix(error, "driver %s", name);
         }
     }
-    return error_set(error, ATTUNE_INVALID, "driver \"%s\" is unknown; use host", name);
+    return error_set(error, ATTUNE_INVALID, "driver \"%s\" is unknown; use cuda, hip or host", name);
 }
 
 static attune_status first_device(const struct driver **driver, int *ordinal, struct error *error)

@@ -1,0 +1,199 @@
+/* runner_main.c - attune-runner-address and attune-runner-thread: one launch of a sanitized host object.
+ *
+ *   attune-runner-* FOLDER
+ * reads FOLDER/launch.json (docs/host-device.md), maps each buffer as an exact heap block, puts the blocks' addresses
+ * into the arguments, runs the object on the host device and writes the buffers back. Exit code 0; 1 when a strict
+ * check of the host device fired (the message is on stderr); 2 when the folder is wrong; 99 when the sanitizer found
+ * something (its report is on stderr). Nothing here is instrumented, only the object is: the sanitizer's runtime is
+ * linked in.
+ */
+#include "base/buffer.h"
+#include "base/files.h"
+#include "runtime/host_device.h"
+
+#include <dlfcn.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXIT_FAILED = 1, EXIT_FOLDER = 2 };
+enum { ALIGNMENT = 256 };
+
+struct mapped {
+    char path[1024];
+    char *data;
+    size_t bytes;
+};
+
+struct folder {
+    const char *path;
+    json_t *root;
+    struct mapped *buffers;
+    size_t buffer_count;
+    struct buffer arguments;
+};
+
+static json_int_t field_integer(const struct folder *folder, const json_t *object, const char *name, json_int_t minimum,
+                                json_int_t maximum)
+{
+    const json_t *value = json_object_get(object, name);
+    if (!json_is_integer(value) || json_integer_value(value) < minimum || json_integer_value(value) > maximum) {
+        fprintf(stderr, "%s/launch.json: \"%s\" must be an integer from %lld to %lld\n", folder->path, name,
+                (long long)minimum, (long long)maximum);
+        exit(EXIT_FOLDER);
+    }
+    return json_integer_value(value);
+}
+
+static const char *field_string(const struct folder *folder, const json_t *object, const char *name)
+{
+    const char *value = json_string_value(json_object_get(object, name));
+    if (value == NULL) {
+        fprintf(stderr, "%s/launch.json: \"%s\" must be a string\n", folder->path, name);
+        exit(EXIT_FOLDER);
+    }
+    return value;
+}
+
+/* a name within the folder: no slash, so that a launch touches nothing else */
+static void field_path(const struct folder *folder, const json_t *object, const char *name, char *path, size_t bytes)
+{
+    const char *file = field_string(folder, object, name);
+    if (strchr(file, '/') != NULL || file[0] == '.' ||
+        snprintf(path, bytes, "%s/%s", folder->path, file) >= (int)bytes) {
+        fprintf(stderr, "%s/launch.json: \"%s\" is not a file name of this folder\n", folder->path, file);
+        exit(EXIT_FOLDER);
+    }
+}
+
+static void die(const struct error *error, int code)
+{
+    fprintf(stderr, "%s\n", error->message);
+    exit(code);
+}
+
+static void read_buffers(struct folder *folder)
+{
+    const json_t *list = json_object_get(folder->root, "buffers");
+    folder->buffer_count = json_array_size(list);
+    folder->buffers = calloc(folder->buffer_count + 1, sizeof *folder->buffers);
+    for (size_t i = 0; i < folder->buffer_count && folder->buffers != NULL; i++) {
+        struct mapped *mapped = &folder->buffers[i];
+        struct buffer bytes = BUFFER_INIT;
+        struct error error;
+        const json_t *entry = json_array_get(list, i);
+        field_path(folder, entry, "file", mapped->path, sizeof mapped->path);
+        mapped->bytes = (size_t)field_integer(folder, entry, "bytes", 0, INT64_MAX);
+        if (file_read(mapped->path, mapped->bytes + 1, &bytes, &error) != ATTUNE_OK) {
+            die(&error, EXIT_FOLDER);
+        }
+        void *data = NULL;
+        if (bytes.length != mapped->bytes || posix_memalign(&data, ALIGNMENT, mapped->bytes ? mapped->bytes : 1) != 0) {
+            fprintf(stderr, "%s: %zu bytes, not %zu, or out of memory\n", mapped->path, bytes.length, mapped->bytes);
+            exit(EXIT_FOLDER);
+        }
+        mapped->data = data;
+        if (bytes.length > 0) {
+            memcpy(mapped->data, bytes.data, bytes.length);
+        }
+        buffer_free(&bytes);
+    }
+}
+
+static void read_arguments(struct folder *folder)
+{
+    char path[1024];
+    struct error error;
+    field_path(folder, folder->root, "arguments", path, sizeof path);
+    json_int_t bytes = field_integer(folder, folder->root, "argument_bytes", 0, 1 << 20);
+    if (file_read(path, (size_t)bytes + 1, &folder->arguments, &error) != ATTUNE_OK) {
+        die(&error, EXIT_FOLDER);
+    }
+    if (folder->arguments.length != (size_t)bytes) {
+        fprintf(stderr, "%s: %zu bytes, not %lld\n", path, folder->arguments.length, (long long)bytes);
+        exit(EXIT_FOLDER);
+    }
+    size_t i;
+    json_t *entry;
+    json_array_foreach(json_object_get(folder->root, "relocations"), i, entry)
+    {
+        json_int_t offset = field_integer(folder, entry, "offset", 0, bytes - (json_int_t)sizeof(void *));
+        json_int_t buffer = field_integer(folder, entry, "buffer", 0, (json_int_t)folder->buffer_count - 1);
+        const struct mapped *mapped = &folder->buffers[buffer];
+        json_int_t addend = field_integer(folder, entry, "addend", 0, (json_int_t)mapped->bytes);
+        char *pointer = mapped->data + addend;
+        memcpy(folder->arguments.data + offset, &pointer, sizeof pointer);
+    }
+}
+
+static void write_buffers(const struct folder *folder)
+{
+    for (size_t i = 0; i < folder->buffer_count; i++) {
+        struct error error;
+        if (file_write(folder->buffers[i].path, folder->buffers[i].data, folder->buffers[i].bytes, &error) !=
+            ATTUNE_OK) {
+            die(&error, EXIT_FOLDER);
+        }
+    }
+}
+
+static host_entry load_entry(const struct folder *folder)
+{
+    char path[1024];
+    host_entry entry;
+    field_path(folder, folder->root, "object", path, sizeof path);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *symbol = library ? dlsym(library, field_string(folder, folder->root, "entry")) : NULL;
+    if (symbol == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(EXIT_FOLDER);
+    }
+    memcpy(&entry, &symbol, sizeof entry);
+    return entry;
+}
+
+static void read_folder(struct folder *folder)
+{
+    char path[1024];
+    json_error_t problem;
+    snprintf(path, sizeof path, "%s/launch.json", folder->path);
+    folder->root = json_load_file(path, 0, &problem);
+    if (folder->root == NULL) {
+        fprintf(stderr, "%s:%d: %s\n", path, problem.line, problem.text);
+        exit(EXIT_FOLDER);
+    }
+    field_integer(folder, folder->root, "attune_launch", 1, 1);
+    read_buffers(folder);
+    read_arguments(folder);
+}
+
+int main(int count, char **values)
+{
+    if (count != 2) {
+        fprintf(stderr, "usage: %s FOLDER\nruns the launch that FOLDER/launch.json describes\n", values[0]);
+        return EXIT_FOLDER;
+    }
+    struct error error;
+    struct folder folder = {.path = values[1], .arguments = BUFFER_INIT};
+    read_folder(&folder);
+    struct host_launch launch = {
+        .entry = load_entry(&folder),
+        .threads = (uint32_t)field_integer(&folder, folder.root, "threads", 1, UINT32_MAX),
+        .wave = (uint32_t)field_integer(&folder, folder.root, "wave", 1, UINT32_MAX),
+        .arguments = folder.arguments.data,
+    };
+    const json_t *grid = json_object_get(folder.root, "grid");
+    for (size_t i = 0; i < 3; i++) {
+        launch.grid[i] = (uint32_t)json_integer_value(json_array_get(grid, i));
+    }
+    if (host_schedule_parse(field_string(&folder, folder.root, "schedule"), &launch.schedule, &error) != ATTUNE_OK) {
+        die(&error, EXIT_FOLDER);
+    }
+    if (host_device_run(&launch, &error) != ATTUNE_OK) {
+        die(&error, error.status == ATTUNE_DEVICE_FAILED ? EXIT_FAILED : EXIT_FOLDER);
+    }
+    write_buffers(&folder);
+    return 0;
+}
