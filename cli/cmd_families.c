@@ -32,6 +32,10 @@ static void format_fallback(const struct field *field, char *text, size_t bytes)
 {
     if (field->required) {
         snprintf(text, bytes, "required");
+    } else if (field->follows[0] != '\0') {
+        snprintf(text, bytes, "%s's", field->follows);
+    } else if (field->kind == FIELD_INTEGER && field->fallback.integer == FIELD_UNSET) {
+        snprintf(text, bytes, "computed");
     } else if (field->kind == FIELD_CHOICE) {
         snprintf(text, bytes, "%s", field->choices[field->fallback.integer]);
     } else if (field->kind == FIELD_REAL) {
@@ -47,7 +51,7 @@ static void print_family(const char *name, const char *doc, const struct schema 
     printf("%s - %s\n\n", name, doc);
     table_begin(&table, "  field|role|domain|default|what it is");
     for (int i = 0; i < schema->field_count; i++) {
-        char domain[256], fallback[FIELD_NAME_BYTES];
+        char domain[256], fallback[FIELD_NAME_BYTES + 2];
         format_domain(&schema->fields[i], domain, sizeof domain);
         format_fallback(&schema->fields[i], fallback, sizeof fallback);
         table_cell(&table, "  %s", schema->fields[i].name);

@@ -1,0 +1,184 @@
+/* What --json prints is held by golden files, for a family of the tests' own whose space is fixed. */
+#include "program.h"
+
+#include <string.h>
+
+#define PROBLEM "test.scale elements=1000 factor=3"
+
+static json_t *row_named(const json_t *rows, const char *key, const char *name)
+{
+    size_t index;
+    json_t *row;
+    json_array_foreach(rows, index, row)
+    {
+        const char *text = json_string_value(json_object_get(row, key));
+        if (text != NULL && strcmp(text, name) == 0) {
+            return row;
+        }
+    }
+    fail_msg("no row whose %s is %s", key, name);
+    return NULL;
+}
+
+static void families_from_the_template_path_are_listed(void **state)
+{
+    (void)state;
+    attune("families", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    const json_t *families = json_object_get(answer(), "families");
+    assert_non_null(row_named(families, "family", "attention.forward"));
+    assert_non_null(row_named(families, "family", "test.scale"));
+    attune("families", NULL);
+    exits_with(EXIT_IS_DONE);
+    says("test.scale - y = factor x");
+}
+
+static void params_declared(void **state)
+{
+    (void)state;
+    attune("params", "test.scale", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    matches_golden("params_declared");
+}
+
+static void params_judged(void **state)
+{
+    (void)state;
+    attune("params", "test.scale", "--problem", PROBLEM, "--target", "gfx906", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    matches_golden("params_judged");
+    attune("params", "test.scale", "--problem", PROBLEM, "--target", "gfx906", NULL);
+    exits_with(EXIT_IS_DONE);
+    says("9 points, 8 valid");
+    says("threads*unroll");
+}
+
+static void show(void **state)
+{
+    (void)state;
+    attune("show", "--problem", PROBLEM, "--target", "gfx906", "unroll=2", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    matches_golden("show");
+    attune("show", "--problem", PROBLEM, "--target", "gfx906", "unroll=2", NULL);
+    says("constexpr int THREADS = 64, UNROLL = 2;");
+    attune("show", "test.scale", "--target", "sm_90a", NULL);
+    exits_with(EXIT_IS_DONE);
+    complains("no --problem given, so for example: test.scale elements=64");
+}
+
+static void devices_always_have_the_host(void **state)
+{
+    (void)state;
+    attune("devices", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    json_t *host = row_named(json_object_get(answer(), "drivers"), "driver", "host");
+    assert_true(json_is_true(json_object_get(host, "usable")));
+    json_t *device = json_array_get(json_object_get(host, "devices"), 0);
+    assert_string_equal(json_string_value(json_object_get(device, "device")), "host:0");
+    assert_string_equal(json_string_value(json_object_get(device, "target")), "host");
+}
+
+static void doctor_tells_every_part(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"drivers",       "compilers", "targets",    "cache",
+                                        "template_path", "runners",   "environment"};
+    attune("doctor", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        assert_non_null(json_object_get(answer(), parts[i]));
+    }
+    json_t *cache = row_named(json_object_get(answer(), "environment"), "name", "ATTUNE_CACHE");
+    assert_non_null(json_string_value(json_object_get(cache, "value")));
+    attune("doctor", NULL);
+    exits_with(EXIT_IS_DONE);
+    says("no cuda device");
+}
+
+/* compile, tune, look into the cache: the host compiler is all it needs, and the test is skipped by name without it */
+static bool host_compiler_is_there(void)
+{
+    attune("doctor", "--json", NULL);
+    size_t index;
+    json_t *row;
+    json_array_foreach(json_object_get(answer(), "compilers"), index, row)
+    {
+        json_t *targets = json_object_get(row, "targets");
+        size_t at;
+        json_t *target;
+        json_array_foreach(targets, at, target)
+        {
+            if (json_is_true(json_object_get(row, "found")) && strcmp(json_string_value(target), "host") == 0) {
+                return true;
+            }
+        }
+    }
+    print_message("skipped: no C++ compiler for the host device\n");
+    return false;
+}
+
+static void compile_writes_objects(void **state)
+{
+    (void)state;
+    if (!host_compiler_is_there()) {
+        skip();
+    }
+    attune("compile", "--problem", PROBLEM, "--target", "host", "--target", "host-gfx906", "--resources", "-o",
+           scratch("objects/"), "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    matches_golden("compile");
+}
+
+static void tune_fills_the_cache(void **state)
+{
+    (void)state;
+    if (!host_compiler_is_there()) {
+        skip();
+    }
+    attune("tune", "--problem", PROBLEM, "--device", "host", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    matches_golden("tune");
+    attune("cache", "ls", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    assert_non_null(row_named(json_object_get(answer(), "entries"), "record", "tuned"));
+    attune("cache", "verify", NULL);
+    exits_with(EXIT_IS_DONE);
+    attune("explain", "--problem", PROBLEM, "--device", "host", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(answer(), "plan"), "rung")), "exact");
+    attune("explain", "--problem", "test.scale elements=2000", "--device", "host", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(answer(), "plan"), "rung")), "near");
+    attune("cache", "prune", "--older-than", "1d", "--dry-run", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    assert_int_equal(json_integer_value(json_object_get(answer(), "removed")), 0);
+}
+
+static void verify_counts_candidates(void **state)
+{
+    (void)state;
+    if (!host_compiler_is_there()) {
+        skip();
+    }
+    attune("verify", "--problem", PROBLEM, "--device", "host", "--all-candidates", "--schedule", "all", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    const json_t *result = json_array_get(json_object_get(answer(), "results"), 0);
+    assert_int_equal(json_integer_value(json_object_get(result, "total")), 24);
+    assert_int_equal(json_integer_value(json_object_get(result, "right")), 24);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(families_from_the_template_path_are_listed),
+        cmocka_unit_test(params_declared),
+        cmocka_unit_test(params_judged),
+        cmocka_unit_test(show),
+        cmocka_unit_test(devices_always_have_the_host),
+        cmocka_unit_test(doctor_tells_every_part),
+        cmocka_unit_test(compile_writes_objects),
+        cmocka_unit_test(tune_fills_the_cache),
+        cmocka_unit_test(verify_counts_candidates),
+    };
+    return cmocka_run_group_tests(tests, program_setup, program_teardown);
+}

@@ -1,0 +1,125 @@
+/* `attune run`: right arrays give the closed form, wrong ones are refused by name and write nothing. */
+#include "program.h"
+
+#include "base/files.h"
+#include "cli/npy.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SEQLEN = 5, HEADS = 2, DIM = 16, ELEMENTS = SEQLEN * HEADS * DIM };
+#define PROBLEM "dtype=f32 batch=1 heads=2 seqlen_q=5 head_dim=16 causal=1"
+
+static void write_array(const char *path, enum npy_dtype dtype, int64_t seqlen, const void *data)
+{
+    const int64_t shape[] = {1, seqlen, HEADS, DIM};
+    struct error error = {0};
+    if (npy_write(path, dtype, 4, shape, data, &error) != ATTUNE_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+/* zero scores: every row is the mean of the values it sees */
+static void make_inputs(void)
+{
+    float q[ELEMENTS] = {0}, k[ELEMENTS], v[ELEMENTS];
+    for (int i = 0; i < ELEMENTS; i++) {
+        k[i] = 1;
+        v[i] = (float)(i / (HEADS * DIM));
+    }
+    write_array(scratch("q.npy"), NPY_F4, SEQLEN, q);
+    write_array(scratch("k.npy"), NPY_F4, SEQLEN, k);
+    write_array(scratch("v.npy"), NPY_F4, SEQLEN, v);
+}
+
+static void run_with(const char *problem, const char *q, const char *word, const char *value)
+{
+    attune("run", "--device", "host", "--problem", problem, "--q", q, "--k", scratch("k.npy"), "--v", scratch("v.npy"),
+           "--o", scratch("o.npy"), word, value, NULL);
+}
+
+static void zero_scores_give_means(void **state)
+{
+    (void)state;
+    make_inputs();
+    run_with(PROBLEM, scratch("q.npy"), "--seed=1", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("--seed");
+    run_with(PROBLEM " lse=1", scratch("q.npy"), "--lse", scratch("lse.npy"));
+    if (strstr(buffer_string(&attune("doctor", NULL)->output), "g++") == NULL) {
+        print_message("skipped: no C++ compiler for the host device\n");
+        skip();
+    }
+    run_with(PROBLEM " lse=1", scratch("q.npy"), "--lse", scratch("lse.npy"));
+    exits_with(EXIT_IS_DONE);
+    struct buffer file = BUFFER_INIT;
+    struct npy npy;
+    assert_int_equal(npy_read(scratch("o.npy"), &file, &npy, NULL), ATTUNE_OK);
+    assert_int_equal(npy.dtype, NPY_F4);
+    assert_int_equal(npy.rank, 4);
+    for (int i = 0; i < ELEMENTS; i++) {
+        float value;
+        memcpy(&value, file.data + npy.offset + (size_t)i * sizeof value, sizeof value);
+        assert_true(fabsf(value - (float)(i / (HEADS * DIM)) / 2) < 1e-5f);
+    }
+    buffer_free(&file);
+    assert_int_equal(npy_read(scratch("lse.npy"), &file, &npy, NULL), ATTUNE_OK);
+    assert_int_equal(npy.rank, 3);
+    for (int i = 0; i < HEADS * SEQLEN; i++) {
+        float value;
+        memcpy(&value, file.data + npy.offset + (size_t)i * sizeof value, sizeof value);
+        assert_true(fabsf(value - logf((float)(i % SEQLEN + 1))) < 1e-5f);
+    }
+    buffer_free(&file);
+    unlink(scratch("o.npy"));
+}
+
+static void wrong_arrays_are_refused_and_nothing_is_written(void **state)
+{
+    (void)state;
+    make_inputs();
+    uint16_t halves[ELEMENTS] = {0};
+    write_array(scratch("half.npy"), NPY_F2, SEQLEN, halves);
+    float long_rows[ELEMENTS * 2] = {0};
+    write_array(scratch("long.npy"), NPY_F4, SEQLEN * 2, long_rows);
+    struct buffer whole = BUFFER_INIT;
+    assert_int_equal(file_read(scratch("q.npy"), 1 << 20, &whole, NULL), ATTUNE_OK);
+    assert_int_equal(file_write(scratch("cut.npy"), whole.data, whole.length - 1, NULL), ATTUNE_OK);
+    buffer_free(&whole);
+    static const struct {
+        const char *file;
+        const char *named[2];
+    } cases[] = {
+        {"half.npy", {"--q: the array is float16", "q_dtype=f32"}},
+        {"long.npy", {"--q: axis 1 has 10 elements", "seqlen_q=5"}},
+        {"cut.npy", {"--q", "truncated"}},
+        {"none.npy", {"--q", "none.npy"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        run_with(PROBLEM, scratch(cases[i].file), NULL, NULL);
+        exits_with(strcmp(cases[i].file, "none.npy") == 0 ? EXIT_IS_FAILED : EXIT_IS_USAGE);
+        complains(cases[i].named[0]);
+        complains(cases[i].named[1]);
+        assert_int_not_equal(access(scratch("o.npy"), F_OK), 0);
+    }
+    run_with(PROBLEM, scratch("q.npy"), "--lse", scratch("lse2.npy"));
+    exits_with(EXIT_IS_USAGE);
+    complains("--lse needs a problem with lse=1");
+    attune("run", "--device", "host", "--problem", PROBLEM, "--q", scratch("q.npy"), NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("--k is missing");
+    run_with("test.scale elements=3", scratch("q.npy"), NULL, NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("not of test.scale");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(zero_scores_give_means),
+        cmocka_unit_test(wrong_arrays_are_refused_and_nothing_is_written),
+    };
+    return cmocka_run_group_tests(tests, program_setup, program_teardown);
+}

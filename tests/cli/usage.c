@@ -1,0 +1,232 @@
+/* What is wrong on the command line is refused by name, with the right exit code, and leaves nothing behind. */
+#include "program.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define SMALL "attention.forward dtype=f16 batch=1 heads=4 kv_heads=2 seqlen_q=64 head_dim=64"
+
+static void every_command_explains_itself(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"devices", "doctor", "families", "params", "show",    "compile",
+                                           "tune",    "bench",  "verify",   "run",    "explain", "cache"};
+    attune("--help", NULL);
+    exits_with(EXIT_IS_DONE);
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        attune("--help", NULL);
+        says(commands[i]);
+        attune(commands[i], "--help", NULL);
+        exits_with(EXIT_IS_DONE);
+        says("usage: attune ");
+        says("--json");
+    }
+}
+
+static void usage_errors_name_what_is_wrong(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[8];
+        const char *named;
+    } cases[] = {
+        {{"verfy"}, "did you mean `attune verify`?"},
+        {{"params"}, "an argument is missing"},
+        {{"params", "attention.forward", "extra"}, "'extra' is one argument too many"},
+        {{"params", "attention.forwards"}, "unknown family 'attention.forwards'"},
+        {{"params", "attention.forward", "--problem", SMALL}, "--target is missing"},
+        {{"params", "attention.forward", "--targt", "gfx906"}, "did you mean --target?"},
+        {{"show"}, "name a FAMILY"},
+        {{"show", "--problem", SMALL}, "--target is missing"},
+        {{"show", "--problem", SMALL, "--target", "gfx9999"}, "gfx9999"},
+        {{"show", "--problem", SMALL, "--target", "x y"}, "x y"},
+        {{"compile", "--problem", SMALL, "--target", "host"}, "nothing to do with the object"},
+        {{"compile", "--problem", SMALL, "--target", "host", "--target", "gfx906", "-o", "one"},
+         "one file for 2 targets"},
+        {{"compile", "--problem", SMALL, "--target", "gfx906", "--asm", "--sanitize", "address"},
+         "works for host targets"},
+        {{"tune", "--problem", SMALL, "--budget", "soon"}, "'soon' is no duration"},
+        {{"tune", "--problem", SMALL, "--problems", "x"}, "give one of them"},
+        {{"tune"}, "--problem is missing"},
+        {{"verify", "--problem", SMALL, "--cover", "0"}, "--cover: '0'"},
+        {{"verify", "--problem", SMALL, "--schedule", "random"}, "random"},
+        {{"verify", "--problem", SMALL, "--cover", "3", "--all-candidates"}, "give one of them"},
+        {{"cache", "list"}, "ls, info, verify or prune"},
+        {{"cache", "prune"}, "prune needs a rule"},
+        {{"cache", "ls", "--dry-run"}, "--dry-run does not go with `cache ls`"},
+        {{"devices", "--json=1"}, "--json takes no value"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const *w = cases[i].words;
+        attune(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], NULL);
+        exits_with(EXIT_IS_USAGE);
+        complains(cases[i].named);
+    }
+}
+
+static void wrong_problems_are_refused_by_field(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *problem;
+        const char *named;
+    } cases[] = {
+        {"dtype=f16 heads=4 seqlen_q=64 head_dim=64 colour=red", "colour"},
+        {"dtype=f17 heads=4 seqlen_q=64 head_dim=64", "f17"},
+        {"dtype=f16 heads=6 kv_heads=4 seqlen_q=64 head_dim=64", "kv_heads"},
+        {"dtype=f16 heads=-4 seqlen_q=64 head_dim=64", "heads"},
+        {"dtype=f16 heads=4 seqlen_q=-1 head_dim=64", "seqlen_q"},
+        {"dtype=f16 heads=4 seqlen_q=64 head_dim=257", "head_dim"},
+        {"dtype=f16 heads=4 seqlen_q=64 head_dim=0", "head_dim"},
+        {"dtype=f16 heads=4 seqlen_q=99999999999999999999 head_dim=64", "seqlen_q"},
+        {"dtype=f16 heads=4 seqlen_q=64 head_dim=64 dropout=1.5", "dropout"},
+        {"dtype=f16 heads=4 seqlen_q=64 head_dim=64 dropout=nan", "dropout"},
+        {"dtype=f16 heads=4 heads=8 seqlen_q=64 head_dim=64", "heads"},
+        {"dtype=f16 seqlen_q=64 head_dim=64", "heads"},
+        {"attention.sideways heads=4", "attention.sideways"},
+        {"test.scale elements=0", "elements"},
+        {"", "heads"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        attune("show", "--problem", cases[i].problem, "--target", "host", NULL);
+        exits_with(EXIT_IS_USAGE);
+        complains(cases[i].named);
+        attune("tune", "--problem", cases[i].problem, "--device", "host", NULL);
+        exits_with(EXIT_IS_USAGE);
+        complains("--problem");
+    }
+}
+
+static void wrong_parameters_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words[3];
+        const char *named;
+    } cases[] = {
+        {{"colour=red"}, "colour"},
+        {{"threads=65"}, "65"},
+        {{"threads=many"}, "many"},
+        {{"threads"}, "threads"},
+        {{"threads=64", "threads=128"}, "threads"},
+        {{"unroll=2", "nonsense"}, "'nonsense' is no parameter"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const *w = cases[i].words;
+        attune("show", "--problem", "test.scale elements=100", "--target", "host", w[0], w[1], w[2], NULL);
+        exits_with(EXIT_IS_USAGE);
+        complains(cases[i].named);
+    }
+}
+
+static void a_violated_constraint_tells_its_reason(void **state)
+{
+    (void)state;
+    attune("show", "--problem", "test.scale elements=100", "--target", "host", "threads=128", "unroll=4", NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("threads*unroll = 512 is over 256");
+}
+
+static void an_option_without_template_is_refused_by_name(void **state)
+{
+    (void)state;
+    attune("show", "--problem", "test.scale elements=100 square=1", "--target", "host", NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("square=1");
+    static const char *const options[] = {"window_left=128", "softcap=30", "alibi=1",  "sinks=1",
+                                          "bias=f16",        "mask=bool",  "varlen=1", "paged=1"};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        char problem[256];
+        snprintf(problem, sizeof problem, SMALL " %s", options[i]);
+        attune("show", "--problem", problem, "--target", "gfx906", NULL);
+        exits_with(EXIT_IS_FAILED);
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(options[i], "="), options[i]);
+        complains(name);
+        attune("tune", "--problem", problem, "--device", "host", "--count", "1", NULL);
+        exits_with(EXIT_IS_FAILED);
+        complains(name);
+    }
+}
+
+static void errors_are_json_when_asked(void **state)
+{
+    (void)state;
+    attune("show", "--json", "--problem", "test.scale elements=0", "--target", "host", NULL);
+    exits_with(EXIT_IS_USAGE);
+    matches_golden("error");
+    attune("params", "--json", "--nonsense", NULL);
+    exits_with(EXIT_IS_USAGE);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(answer(), "error"), "status")),
+                        "invalid argument");
+}
+
+static void resuming_is_refused_by_name(void **state)
+{
+    (void)state;
+    attune("tune", "--problem", SMALL, "--device", "host", "--resume", NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("--resume");
+}
+
+static void missing_devices_have_their_own_exit_code(void **state)
+{
+    (void)state;
+    attune("bench", "--problem", SMALL, "--device", "host", NULL);
+    exits_with(EXIT_IS_MISSING);
+    complains("host device");
+    attune("verify", "--problem", SMALL, "--device", "cuda:97", NULL);
+    exits_with(EXIT_IS_MISSING);
+    attune("verify", "--problem", SMALL, "--device", "abacus:0", NULL);
+    assert_int_not_equal(0, attune("verify", "--problem", SMALL, "--device", "abacus:0", NULL)->exit_code);
+    complains("abacus");
+}
+
+static void a_problems_file_is_refused_with_its_line(void **state)
+{
+    (void)state;
+    const char *path = scratch("problems.txt");
+    FILE *file = fopen(path, "w");
+    fputs("# two\nfine: test.scale elements=10\n\nwrong: test.scale elements=0 # too few\n", file);
+    fclose(file);
+    attune("tune", "--problems", path, "--device", "host", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("line 4");
+    complains("elements");
+    attune("tune", "--problems", scratch("missing.txt"), "--device", "host", NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("missing.txt");
+}
+
+/* all of the refusals above came before anything was made */
+static void refusals_leave_nothing_behind(void **state)
+{
+    (void)state;
+    attune("compile", "--problem", SMALL, "--target", "host", "-o", scratch("object"), "threads=banana", NULL);
+    exits_with(EXIT_IS_USAGE);
+    assert_int_not_equal(access(scratch("object"), F_OK), 0);
+    attune("cache", "info", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    static const char *const kinds[] = {"object", "record", "journal", "rejected"};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        assert_int_equal(json_integer_value(json_object_get(json_object_get(answer(), kinds[i]), "count")), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_command_explains_itself),
+        cmocka_unit_test(usage_errors_name_what_is_wrong),
+        cmocka_unit_test(wrong_problems_are_refused_by_field),
+        cmocka_unit_test(wrong_parameters_are_refused_by_name),
+        cmocka_unit_test(a_violated_constraint_tells_its_reason),
+        cmocka_unit_test(an_option_without_template_is_refused_by_name),
+        cmocka_unit_test(errors_are_json_when_asked),
+        cmocka_unit_test(resuming_is_refused_by_name),
+        cmocka_unit_test(missing_devices_have_their_own_exit_code),
+        cmocka_unit_test(a_problems_file_is_refused_with_its_line),
+        cmocka_unit_test(refusals_leave_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, program_setup, program_teardown);
+}
