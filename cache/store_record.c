@@ -247,3 +247,72 @@ attune_status store_records(struct store *store, const char *device, const char 
     list_free(&list, status != ATTUNE_OK);
     return status;
 }
+
+/* ------------------------------------------------------------------------------------------------ families */
+
+struct family_search {
+    struct store *store;
+    const char *family;
+    struct record best; /* its schema is NULL until one is found */
+};
+
+/* keeps the newer one; `record` is ours */
+static void family_offer(struct family_search *search, struct record *record)
+{
+    if (record->schema != NULL && strcmp(record->schema->family, search->family) == 0 &&
+        (search->best.schema == NULL || record->created > search->best.created)) {
+        record_free(&search->best);
+        search->best = *record;
+    } else {
+        record_free(record);
+    }
+}
+
+static attune_status family_visit(void *data, const struct store_entry *entry, struct error *error)
+{
+    struct family_search *search = data;
+    char path[2 * STORE_PATH_BYTES], folder[STORE_PATH_BYTES];
+    if (entry->kind != STORE_RECORD) {
+        return ATTUNE_OK;
+    }
+    struct record *record = calloc(1, sizeof *record);
+    if (record == NULL) {
+        return error_no_memory(error);
+    }
+    snprintf(path, sizeof path, "%s/%s", search->store->root, entry->path);
+    snprintf(folder, sizeof folder, "%s", entry->path);
+    char *slash = strrchr(folder, '/');
+    *slash = '\0';
+    if (store_record_read(path, folder, slash + 1, record, NULL) == ATTUNE_OK) {
+        family_offer(search, record);
+    }
+    free(record);
+    return ATTUNE_OK;
+}
+
+attune_status store_family_schema(struct store *store, const char *family, struct schema **schema, struct error *error)
+{
+    struct family_search *search = calloc(1, sizeof *search);
+    struct record *record = calloc(1, sizeof *record);
+    attune_status status = search != NULL && record != NULL ? ATTUNE_OK : error_no_memory(error);
+    *schema = NULL;
+    if (status == ATTUNE_OK) {
+        search->store = store;
+        search->family = family;
+        pthread_mutex_lock(&store->lock);
+        for (struct memory_record *m = store->records; m != NULL; m = m->next) {
+            if (record_from_json(m->json.data, m->json.length, record, NULL) == ATTUNE_OK) {
+                family_offer(search, record);
+            }
+        }
+        pthread_mutex_unlock(&store->lock);
+        status = store_walk(store, family_visit, search, error);
+        *schema = search->best.schema;
+        if (status == ATTUNE_OK && *schema == NULL) {
+            status = error_set(error, ATTUNE_NOT_FOUND, "no record is of family %s", family);
+        }
+    }
+    free(record);
+    free(search);
+    return status;
+}

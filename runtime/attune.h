@@ -56,14 +56,16 @@ typedef struct attune_context_options {
     double tune_seconds;   /* budget of one tuning in mode tune; 0: 60 */
 } attune_context_options;
 
-/* options may be NULL. Opens the store; loads no driver yet. */
+/* options may be NULL. Opens the store; loads no driver yet. ATTUNE_INVALID for a bad option, and for a bad $ATTUNE_JIT (when
+ * jit is FROM_ENVIRONMENT) or $ATTUNE_STALE (accept, the default: results of other toolchains are used; retune: they are not). */
 attune_status attune_context_create(const attune_context_options *options, attune_context **context);
 /* destroys its devices too; problems and plans of the context must be destroyed before. NULL is legal. */
 void attune_context_destroy(attune_context *context);
 
-/* The message of the last failed call on this context by the calling thread's most recent failure, copied NUL-terminated and
- * cut to bytes; returns its whole length without the NUL. context NULL: the message of the last failed call that had no context
- * to keep it (attune_context_create), per thread. */
+/* The message of the calling thread's most recent failed call on this context, copied NUL-terminated and cut to bytes; returns
+ * its whole length without the NUL, 0 when there was none. A call that succeeds leaves it as it is. A context keeps the messages
+ * of the 256 threads that failed last. context NULL: the message of the thread's last failed call that had no context to keep it
+ * (attune_context_create, a NULL handle). message may be NULL when bytes is 0. */
 size_t attune_last_error(attune_context *context, char *message, size_t bytes);
 
 /* Links the compiling half: after this a miss may compile or tune as the mode says. Declared here, defined in libattune-jit. */
@@ -135,8 +137,12 @@ typedef struct attune_prepare_options {
     const char *candidate;   /* NULL: the choice of DESIGN; else exactly this one (needs the jit half unless stored) */
 } attune_prepare_options;
 
-/* Does all that allocates, loads, compiles or synchronises; never called for you inside a launch. options may be NULL. Threads that
- * prepare the same problem at once share one compile. */
+/* Does all that allocates, loads, compiles or synchronises; never called for you inside a launch. options may be NULL.
+ * Looks for a record of this problem, then the nearest of the same specialisation on this device, then the default candidate's
+ * record, then asks libattune-jit as the mode says: compile makes the default candidate; tune tunes unless an exact or near
+ * record is there. Threads that prepare the same specialisation at once share one compile, and its failure; a later call tries
+ * again. ATTUNE_FORBIDDEN or ATTUNE_NOT_FOUND on a miss that may not or cannot be compiled: the message has the specialisation, the
+ * device and the paths searched. */
 attune_status attune_prepare(attune_device *device, const attune_problem *problem, const attune_prepare_options *options,
                              attune_plan **plan);
 /* the plan must have no launch in flight. NULL is legal. */
@@ -153,6 +159,8 @@ typedef struct attune_plan_info {
     uint32_t threads;
     uint32_t shared_bytes;
     double winner_microseconds, default_microseconds; /* 0: not timed */
+    int32_t stale;             /* 1: recorded under another driver or power limit, see note */
+    char note[256];            /* why the rung is lower than it might be; "" when there is nothing to say */
 } attune_plan_info;
 attune_status attune_plan_describe(const attune_plan *plan, attune_plan_info *info);
 
@@ -187,7 +195,9 @@ attune_status attune_launch_attention(const attune_plan *plan, const attune_atte
 attune_status attune_workspace_attention(const attune_plan *plan, const attune_attention_arguments *arguments,
                                          size_t *bytes);
 
-/* any family: arguments by name, as its descriptor lists them; sizes by their field names */
+/* Any family: arguments by name, as its launch descriptor lists them (attention.forward: as the fields of
+ * attune_attention_arguments are called); run-time sizes by their field names, those not given are the plan's problem's. Every
+ * pointer must be given; unknown, repeated and ill-typed names are refused. */
 typedef enum attune_argument_kind { ATTUNE_ARGUMENT_POINTER = 1, ATTUNE_ARGUMENT_INTEGER = 2, ATTUNE_ARGUMENT_REAL = 3 } attune_argument_kind;
 typedef struct attune_argument {
     const char *name;
