@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WORKERS_MAX = 64, RECYCLE_AFTER = 200, IDENTITIES_MAX = 128 };
+enum { WORKERS_MAX = 64, RECYCLE_AFTER = 200, IDENTITIES_MAX = 128, LINE_BYTES = 1100 };
 
 static const double default_seconds = 120;
 static const uint64_t default_rss_bytes = (uint64_t)4 << 30;
@@ -96,6 +96,30 @@ uint64_t compiler_helper_starts(void)
     return worker_starts();
 }
 
+/* ---- logs ---- */
+
+static bool line_matches(const char *line, size_t length, const char *mark)
+{
+    return memmem(line, length, mark, strlen(mark)) != NULL;
+}
+
+/* the compiler's own first error line; without one the first line that says anything */
+static void first_error_line(const char *log, char *line, size_t bytes)
+{
+    static const char *const marks[] = {"error:", "undefined reference", "ERROR", "rror", ""};
+    line[0] = '\0';
+    for (size_t m = 0; m < sizeof marks / sizeof marks[0]; m++) {
+        for (const char *at = log; *at != '\0';) {
+            size_t length = strcspn(at, "\n");
+            if (length > 0 && line_matches(at, length, marks[m])) {
+                (void)snprintf(line, bytes, "%.*s", (int)(length < 1024 ? length : 1024), at);
+                return;
+            }
+            at += length + (at[length] == '\n');
+        }
+    }
+}
+
 /* ---- taking and giving back ---- */
 
 /* a running worker before one that would have to be started */
@@ -134,9 +158,21 @@ static void give_back(struct compiler_pool *pool, int index)
     (void)pthread_mutex_unlock(&pool->mutex);
 }
 
+/* a worker that died says why on stderr, if at all */
+static attune_status explain(attune_status status, const char *doing, const struct buffer *errors, struct error *error)
+{
+    char line[LINE_BYTES];
+    first_error_line(buffer_string(errors), line, sizeof line);
+    if (error != NULL) {
+        struct error cause = *error;
+        (void)error_set(error, status, "%s: %s%s%s", doing, cause.message, line[0] != '\0' ? ": " : "", line);
+    }
+    return status;
+}
+
 /* one request to any worker; an idle worker that died meanwhile is replaced and costs nobody a failure */
-static attune_status ask(struct compiler_pool *pool, const struct buffer *frame, struct buffer *payload,
-                         struct message *reply, struct buffer *errors, struct error *error)
+static attune_status ask(struct compiler_pool *pool, const char *doing, const struct buffer *frame,
+                         struct buffer *payload, struct message *reply, struct buffer *errors, struct error *error)
 {
     int index = take_worker(pool);
     struct worker *worker = &pool->workers[index];
@@ -151,36 +187,14 @@ static attune_status ask(struct compiler_pool *pool, const struct buffer *frame,
         status = worker_exchange(worker, frame, &pool->limits, payload, reply, errors, error);
     }
     give_back(pool, index);
-    return status;
+    return status == ATTUNE_OK ? status : explain(status, doing, errors, error);
 }
 
-/* ---- logs ---- */
-
-static bool line_matches(const char *line, size_t length, const char *mark)
-{
-    return memmem(line, length, mark, strlen(mark)) != NULL;
-}
-
-/* the compiler's own first error line; without one the first line that says anything */
-static void first_error_line(const char *log, char *line, size_t bytes)
-{
-    static const char *const marks[] = {"error:", "undefined reference", "ERROR", "rror", ""};
-    line[0] = '\0';
-    for (size_t m = 0; m < sizeof marks / sizeof marks[0]; m++) {
-        for (const char *at = log; *at != '\0';) {
-            size_t length = strcspn(at, "\n");
-            if (length > 0 && line_matches(at, length, marks[m])) {
-                (void)snprintf(line, bytes, "%.*s", (int)(length < 1024 ? length : 1024), at);
-                return;
-            }
-            at += length + (at[length] == '\n');
-        }
-    }
-}
+/* ---- questions ---- */
 
 static attune_status check_reply(const struct message *reply, const struct buffer *log, struct error *error)
 {
-    char line[1100];
+    char line[LINE_BYTES];
     int64_t status = message_integer(reply, KEY_STATUS);
     if (status == ATTUNE_OK) {
         return ATTUNE_OK;
@@ -210,8 +224,6 @@ static attune_status check_question(const struct target *target, enum compiler_k
     return ATTUNE_OK;
 }
 
-/* ---- questions ---- */
-
 void compile_result_free(struct compile_result *result)
 {
     buffer_free(&result->object);
@@ -233,6 +245,10 @@ static attune_status compile_frame(const struct compile_request *request, struct
         return error_set(error, ATTUNE_INVALID, "source of %zu bytes: between 0 and %d can be compiled",
                          request->source_bytes, PROTOCOL_SOURCE_BYTES);
     }
+    if (memchr(request->source, '\0', request->source_bytes) != NULL) {
+        return error_set(error, ATTUNE_INVALID,
+                         "the source holds a NUL byte: compilers would read only what is before it");
+    }
     target_format(&request->target, target);
     message_begin(frame, MESSAGE_COMPILE);
     message_add_text(frame, KEY_TARGET, target);
@@ -250,24 +266,18 @@ attune_status compiler_compile(struct compiler_pool *pool, const struct compile_
     struct buffer payload = BUFFER_INIT;
     struct message reply = {0};
     const struct message_field *object = NULL;
+    char target[TARGET_TEXT_BYTES];
+    char doing[TARGET_TEXT_BYTES + 32];
     memset(result, 0, sizeof *result);
     attune_status status = compile_frame(request, &frame, error);
     if (status != ATTUNE_OK) {
         goto out;
     }
+    target_format(&request->target, target);
+    (void)snprintf(doing, sizeof doing, "compiling for %s", target);
     /* stderr first: in-process compilers put the assembler's own words there and only a summary into their log */
-    status = ask(pool, &frame, &payload, &reply, &result->log, error);
+    status = ask(pool, doing, &frame, &payload, &reply, &result->log, error);
     if (status != ATTUNE_OK) {
-        char target[TARGET_TEXT_BYTES];
-        char line[1100];
-        struct error cause = {.message = ""};
-        target_format(&request->target, target);
-        first_error_line(buffer_string(&result->log), line, sizeof line);
-        if (error != NULL) {
-            cause = *error;
-        }
-        status = error_set(error, status, "compiling for %s: %s%s%s", target, cause.message,
-                           line[0] != '\0' ? ": " : "", line);
         goto out;
     }
     const struct message_field *log = message_find(&reply, KEY_LOG);
@@ -354,7 +364,7 @@ attune_status compiler_identity(struct compiler_pool *pool, const struct target 
     message_add_integer(&frame, KEY_CODE_OBJECT, code_object);
     status = message_end(&frame, error);
     if (status == ATTUNE_OK) {
-        status = ask(pool, &frame, &payload, &reply, &errors, error);
+        status = ask(pool, "identifying a compiler", &frame, &payload, &reply, &errors, error);
     }
     if (status == ATTUNE_OK) {
         status = check_reply(&reply, &errors, error);
@@ -371,7 +381,7 @@ attune_status compiler_identity(struct compiler_pool *pool, const struct target 
 }
 
 /* a question whose answer is one text */
-static attune_status ask_text(struct compiler_pool *pool, struct buffer *frame, struct buffer *text,
+static attune_status ask_text(struct compiler_pool *pool, const char *doing, struct buffer *frame, struct buffer *text,
                               struct error *error)
 {
     struct buffer payload = BUFFER_INIT;
@@ -380,7 +390,7 @@ static attune_status ask_text(struct compiler_pool *pool, struct buffer *frame, 
     attune_status status = message_end(frame, error);
     buffer_clear(text);
     if (status == ATTUNE_OK) {
-        status = ask(pool, frame, &payload, &reply, &errors, error);
+        status = ask(pool, doing, frame, &payload, &reply, &errors, error);
     }
     if (status == ATTUNE_OK) {
         status = check_reply(&reply, &errors, error);
@@ -406,7 +416,7 @@ attune_status compiler_disassemble(struct compiler_pool *pool, const struct targ
     message_begin(&frame, MESSAGE_DISASSEMBLE);
     message_add_text(&frame, KEY_TARGET, name);
     message_add(&frame, KEY_OBJECT, object, bytes);
-    attune_status status = ask_text(pool, &frame, text, error);
+    attune_status status = ask_text(pool, "disassembling", &frame, text, error);
     buffer_free(&frame);
     return status;
 }
@@ -415,7 +425,7 @@ attune_status compiler_survey(struct compiler_pool *pool, struct buffer *json, s
 {
     struct buffer frame = BUFFER_INIT;
     message_begin(&frame, MESSAGE_SURVEY);
-    attune_status status = ask_text(pool, &frame, json, error);
+    attune_status status = ask_text(pool, "looking for compilers", &frame, json, error);
     buffer_free(&frame);
     return status;
 }

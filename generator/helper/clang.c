@@ -15,7 +15,8 @@
 struct clang {
     char path[PATH_MAX]; /* as found: a wrapper may sit behind many names and go by the one it is started under */
     char real[PATH_MAX];
-    char name[64];      /* "clang 22.1" */
+    char name[64]; /* "clang 22.1" */
+    int major;
     char lld[PATH_MAX]; /* "" when missing */
     char *processors;   /* what --print-supported-cpus says */
     bool identified;
@@ -38,13 +39,12 @@ static bool already_listed(const struct helper *helper, const char *real)
 static void read_name(struct clang *clang)
 {
     char line[256];
-    int major = 0;
     int minor = 0;
     (void)snprintf(clang->name, sizeof clang->name, "clang");
     if (run_line(clang->path, "--version", line, sizeof line)) {
         const char *version = strstr(line, "version ");
-        if (version != NULL && sscanf(version, "version %d.%d", &major, &minor) == 2) {
-            (void)snprintf(clang->name, sizeof clang->name, "clang %d.%d", major, minor);
+        if (version != NULL && sscanf(version, "version %d.%d", &clang->major, &minor) == 2) {
+            (void)snprintf(clang->name, sizeof clang->name, "clang %d.%d", clang->major, minor);
         }
     }
 }
@@ -156,10 +156,8 @@ static attune_status choose(struct helper *helper, const struct target *target, 
         }
     }
     if (without_lld != NULL) {
-        int major = 0;
-        (void)sscanf(without_lld->name, "clang %d", &major);
         return error_set(error, ATTUNE_NO_TOOLCHAIN, "%s knows %s but has no lld to link it: install lld-%d",
-                         without_lld->name, target->processor, major);
+                         without_lld->name, target->processor, without_lld->major);
     }
     if (helper->clang_count == 0) {
         return error_set(error, ATTUNE_NO_TOOLCHAIN, "no clang for %s: %s%s%s", target->processor,
@@ -203,7 +201,9 @@ attune_status clang_compile(struct helper *helper, const struct job *job, struct
     add_identity(clang, output);
     (void)snprintf(architecture, sizeof architecture, "--offload-arch=%s", job->target_text);
     argv[count++] = clang->path;
-    argv[count++] = "--no-default-config";
+    if (clang->major >= CLANG_WITH_CONFIG) {
+        argv[count++] = "--no-default-config";
+    }
     run_split(compiler_flags(COMPILER_CLANG, SANITIZE_NONE, job->code_object), words, sizeof words, argv, &count);
     argv[count++] = architecture;
     argv[count++] = "-o";

@@ -6,10 +6,10 @@
  */
 #include "generator/helper/helper.h"
 
+#include "base/elf_reader.h"
 #include "base/files.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +90,7 @@ static struct disassembler *load(struct helper *helper)
     return llvm;
 }
 
-/* ---- the object: untrusted, every offset checked ---- */
+/* ---- the object ---- */
 
 struct region {
     const char *name; /* of the function, or of the section */
@@ -99,58 +99,18 @@ struct region {
     uint64_t address;
 };
 
-struct elf {
-    const char *bytes;
+static bool code_region(const struct elf *elf, unsigned index, uint64_t address, uint64_t size, struct region *region)
+{
+    Elf64_Shdr section;
+    const char *name;
+    const uint8_t *bytes;
     size_t length;
-    const Elf64_Shdr *sections;
-    unsigned section_count;
-};
-
-static bool inside(const struct elf *elf, uint64_t offset, uint64_t size)
-{
-    return offset <= elf->length && size <= elf->length - offset;
-}
-
-static bool elf_open(struct elf *elf, const char *bytes, size_t length)
-{
-    const Elf64_Ehdr *header = (const Elf64_Ehdr *)bytes;
-    elf->bytes = bytes;
-    elf->length = length;
-    if (length < sizeof *header || memcmp(bytes, ELFMAG, SELFMAG) != 0 || bytes[EI_CLASS] != ELFCLASS64 ||
-        bytes[EI_DATA] != ELFDATA2LSB || header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shoff % 8 != 0 ||
-        !inside(elf, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr))) {
+    if (!elf_section(elf, index, &section, &name) || (section.sh_flags & SHF_EXECINSTR) == 0 ||
+        !elf_contents(elf, &section, &bytes, &length) || address < section.sh_addr ||
+        address - section.sh_addr > length || size > length - (address - section.sh_addr)) {
         return false;
     }
-    elf->sections = (const Elf64_Shdr *)(bytes + header->e_shoff);
-    elf->section_count = header->e_shnum;
-    return true;
-}
-
-static const char *elf_string(const struct elf *elf, unsigned section, uint64_t offset)
-{
-    if (section >= elf->section_count || elf->sections[section].sh_type != SHT_STRTAB) {
-        return "";
-    }
-    const Elf64_Shdr *table = &elf->sections[section];
-    if (!inside(elf, table->sh_offset, table->sh_size) || offset >= table->sh_size ||
-        memchr(elf->bytes + table->sh_offset + offset, 0, table->sh_size - offset) == NULL) {
-        return "";
-    }
-    return elf->bytes + table->sh_offset + offset;
-}
-
-static bool elf_region(const struct elf *elf, unsigned section, uint64_t address, uint64_t size, struct region *region)
-{
-    if (section >= elf->section_count) {
-        return false;
-    }
-    const Elf64_Shdr *code = &elf->sections[section];
-    if ((code->sh_flags & SHF_EXECINSTR) == 0 || code->sh_type != SHT_PROGBITS ||
-        !inside(elf, code->sh_offset, code->sh_size) || address < code->sh_addr ||
-        address - code->sh_addr > code->sh_size || size > code->sh_size - (address - code->sh_addr)) {
-        return false;
-    }
-    region->bytes = (const uint8_t *)elf->bytes + code->sh_offset + (address - code->sh_addr);
+    region->bytes = bytes + (address - section.sh_addr);
     region->size = size;
     region->address = address;
     return true;
@@ -163,37 +123,40 @@ static int compare_regions(const void *left, const void *right)
     return a->address < b->address ? -1 : a->address > b->address ? 1 : strcmp(a->name, b->name);
 }
 
-/* functions of one symbol table; without any, the executable sections */
-static int elf_functions(const struct elf *elf, uint32_t table_type, struct region *regions, int capacity)
+/* functions of the first symbol table of a kind */
+static int functions(const struct elf *elf, uint32_t table_type, struct region *regions, int capacity)
 {
+    Elf64_Shdr table;
+    Elf64_Sym symbol;
+    const char *name;
     int count = 0;
-    for (unsigned s = 0; s < elf->section_count; s++) {
-        const Elf64_Shdr *table = &elf->sections[s];
-        if (table->sh_type != table_type || table->sh_entsize != sizeof(Elf64_Sym) || table->sh_offset % 8 != 0 ||
-            !inside(elf, table->sh_offset, table->sh_size)) {
+    for (unsigned s = 0; elf_section(elf, s, &table, &name); s++) {
+        if (table.sh_type != table_type) {
             continue;
         }
-        const Elf64_Sym *symbols = (const Elf64_Sym *)(elf->bytes + table->sh_offset);
-        for (uint64_t i = 0; i < table->sh_size / sizeof *symbols && count < capacity; i++) {
-            if (ELF64_ST_TYPE(symbols[i].st_info) == STT_FUNC && symbols[i].st_size > 0 &&
-                elf_region(elf, symbols[i].st_shndx, symbols[i].st_value, symbols[i].st_size, &regions[count])) {
-                regions[count++].name = elf_string(elf, table->sh_link, symbols[i].st_name);
+        for (uint64_t i = 0; count < capacity && elf_symbol(elf, &table, i, &symbol, &name); i++) {
+            if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_size > 0 &&
+                code_region(elf, symbol.st_shndx, symbol.st_value, symbol.st_size, &regions[count])) {
+                regions[count++].name = name;
             }
         }
     }
     return count;
 }
 
-static int elf_code(const struct elf *elf, struct region *regions, int capacity)
+/* without any function the executable sections, whole */
+static int find_code(const struct elf *elf, struct region *regions, int capacity)
 {
-    const Elf64_Ehdr *header = (const Elf64_Ehdr *)elf->bytes;
-    int count = elf_functions(elf, SHT_SYMTAB, regions, capacity);
+    Elf64_Shdr section;
+    const char *name;
+    int count = functions(elf, SHT_SYMTAB, regions, capacity);
     if (count == 0) {
-        count = elf_functions(elf, SHT_DYNSYM, regions, capacity);
+        count = functions(elf, SHT_DYNSYM, regions, capacity);
     }
-    for (unsigned s = 0; count == 0 && s < elf->section_count; s++) {
-        if (elf_region(elf, s, elf->sections[s].sh_addr, elf->sections[s].sh_size, &regions[count])) {
-            regions[count++].name = elf_string(elf, header->e_shstrndx, elf->sections[s].sh_name);
+    bool whole = count == 0;
+    for (unsigned s = 0; whole && count < capacity && elf_section(elf, s, &section, &name); s++) {
+        if (code_region(elf, s, section.sh_addr, section.sh_size, &regions[count])) {
+            regions[count++].name = name;
         }
     }
     qsort(regions, (size_t)count, sizeof regions[0], compare_regions);
@@ -264,26 +227,30 @@ static attune_status with_llvm(const struct disassembler *llvm, const struct tar
     enum { REGIONS_MAX = 4096 };
     bool amd = target->vendor == TARGET_AMD;
     struct elf elf;
-    if (!elf_open(&elf, object, bytes)) {
-        return error_set(error, ATTUNE_CORRUPT, "the object to disassemble is no whole 64-bit ELF file");
-    }
+    llvm_context context = NULL;
+    attune_status status = ATTUNE_OK;
     struct region *regions = calloc(REGIONS_MAX, sizeof *regions);
     if (regions == NULL) {
-        return error_no_memory(error);
+        status = error_no_memory(error);
+        goto out;
     }
-    llvm_context context = llvm->create(amd ? "amdgcn-amd-amdhsa" : "x86_64-pc-linux-gnu", amd ? target->processor : "",
-                                        "", NULL, 0, NULL, NULL);
-    attune_status status = ATTUNE_OK;
+    if (!elf_open(&elf, object, bytes)) {
+        status = error_set(error, ATTUNE_CORRUPT, "the object to disassemble is no whole 64-bit ELF file");
+        goto out;
+    }
+    context = llvm->create(amd ? "amdgcn-amd-amdhsa" : "x86_64-pc-linux-gnu", amd ? target->processor : "", "", NULL, 0,
+                           NULL, NULL);
     if (context == NULL) {
         status = error_set(error, ATTUNE_NO_TOOLCHAIN, "%s cannot disassemble %s", llvm->name, target->processor);
     } else {
         (void)llvm->options(context, PRINT_HEXADECIMAL);
-        int count = elf_code(&elf, regions, REGIONS_MAX);
+        int count = find_code(&elf, regions, REGIONS_MAX);
         for (int i = 0; i < count; i++) {
             print_region(llvm, context, amd, &regions[i], text);
         }
         llvm->dispose(context);
     }
+out:
     free(regions);
     return status == ATTUNE_OK ? buffer_ok(text, error) : status;
 }

@@ -16,7 +16,12 @@
 #include <limits.h>
 #include <stdbool.h>
 
-enum { IDENTITY_FILES_MAX = 48, BUILD_ID_BYTES = 129, CLANGS_MAX = 24, CPUS_BYTES = 4096 };
+enum {
+    IDENTITY_FILES_MAX = 48,
+    BUILD_ID_BYTES = 129,
+    CLANGS_MAX = 24,
+    CLANG_WITH_CONFIG = 16 /* reads configuration files by itself since then */
+};
 
 /* files that a compiler consists of */
 struct identity {

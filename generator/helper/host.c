@@ -217,7 +217,7 @@ attune_status host_compile(struct helper *helper, const struct job *job, struct 
     }
     add_identity(host, output);
     argv[count++] = host->path;
-    if (host->clang) {
+    if (host->clang && host->major >= CLANG_WITH_CONFIG) {
         argv[count++] = "--no-default-config";
     }
     run_split(flags, words, sizeof words, argv, &count);

@@ -8,6 +8,7 @@
  */
 #include "generator/helper/helper.h"
 
+#include "base/codeobject.h"
 #include "base/process.h"
 
 #include <elf.h>
@@ -78,25 +79,6 @@ static bool notes_build_id(const char *at, size_t left, char *id, size_t bytes)
     return false;
 }
 
-static bool file_build_id(const char *content, size_t length, char *id, size_t bytes)
-{
-    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)content;
-    if (length < sizeof *header || memcmp(content, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof(ElfW(Phdr)) ||
-        header->e_phoff % 8 != 0 || header->e_phoff > length ||
-        (size_t)header->e_phnum * sizeof(ElfW(Phdr)) > length - header->e_phoff) {
-        return false;
-    }
-    const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(content + header->e_phoff);
-    for (int i = 0; i < header->e_phnum; i++) {
-        if (segments[i].p_type == PT_NOTE && segments[i].p_offset % 4 == 0 && segments[i].p_offset <= length &&
-            segments[i].p_filesz <= length - segments[i].p_offset &&
-            notes_build_id(content + segments[i].p_offset, segments[i].p_filesz, id, bytes)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void identity_add_file(struct identity *identity, const char *path)
 {
     struct stat facts;
@@ -109,7 +91,7 @@ void identity_add_file(struct identity *identity, const char *path)
         size_t bytes = (size_t)facts.st_size;
         void *content = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
         if (content != MAP_FAILED) {
-            if (!file_build_id(content, bytes, id, sizeof id)) {
+            if (codeobject_build_id(content, bytes, id, sizeof id, NULL) != ATTUNE_OK) {
                 struct digest digest;
                 char hex[DIGEST_HEX_BYTES];
                 digest_of(content, bytes, &digest);

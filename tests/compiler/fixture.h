@@ -61,6 +61,17 @@ static inline struct compiler_pool *pool_with(int workers, double seconds, uint6
     return pool;
 }
 
+/* the result is the caller's to free only on success: a test that skips or fails leaves nothing behind */
+static inline attune_status compile_request_once(struct compiler_pool *pool, const struct compile_request *request,
+                                                 struct compile_result *result, struct error *error)
+{
+    attune_status status = compiler_compile(pool, request, result, error);
+    if (status != ATTUNE_OK) {
+        compile_result_free(result);
+    }
+    return status;
+}
+
 /* a test whose compiler is not here says so and skips */
 #define SKIP_IF_MISSING(status, error)                                                                                 \
     do {                                                                                                               \

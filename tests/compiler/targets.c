@@ -17,7 +17,7 @@ static void compile_and_disassemble(const char *target, enum compiler_kind kind,
     request.source = kernel_for(&request.target);
     request.source_bytes = strlen(request.source);
     request.compiler = kind;
-    attune_status status = compiler_compile(pool, &request, &first, &error);
+    attune_status status = compile_request_once(pool, &request, &first, &error);
     SKIP_IF_MISSING(status, error);
     assert_true(first.object.length > 64);
     assert_memory_equal(first.object.data, "\177ELF", 4);
@@ -25,7 +25,7 @@ static void compile_and_disassemble(const char *target, enum compiler_kind kind,
     assert_true(first.compiler[0] != '\0');
     assert_true(first.seconds > 0);
     /* same input, same bytes */
-    assert_int_equal(compiler_compile(pool, &request, &second, &error), ATTUNE_OK);
+    assert_int_equal(compile_request_once(pool, &request, &second, &error), ATTUNE_OK);
     assert_int_equal(first.object.length, second.object.length);
     assert_memory_equal(first.object.data, second.object.data, first.object.length);
     assert_string_equal(first.identity, second.identity);
@@ -86,7 +86,7 @@ static void code_object_version_is_as_asked(void **state)
         struct compile_result result = {.seconds = 0};
         struct error error = {.message = ""};
         request.code_object = version;
-        attune_status status = compiler_compile(pool, &request, &result, &error);
+        attune_status status = compile_request_once(pool, &request, &result, &error);
         SKIP_IF_MISSING(status, error);
         assert_int_equal(result.object.data[8] + 2, version);
         compile_result_free(&result);
@@ -95,7 +95,7 @@ static void code_object_version_is_as_asked(void **state)
     struct compile_request request = request_for("gfx906", AMD_KERNEL);
     struct compile_result result = {.seconds = 0};
     struct error error = {.message = ""};
-    assert_int_equal(compiler_compile(pool, &request, &result, &error), ATTUNE_INVALID);
+    assert_int_equal(compile_request_once(pool, &request, &result, &error), ATTUNE_INVALID);
     assert_non_null(strstr(error.message, "ATTUNE_CODE_OBJECT"));
     assert_int_equal(unsetenv("ATTUNE_CODE_OBJECT"), 0);
     compile_result_free(&result);
@@ -111,7 +111,7 @@ static void host_object_is_closed_and_runs(void **state)
     char path[] = "/tmp/attune-test-XXXXXX";
     float values[256];
     float *pointer = values;
-    attune_status status = compiler_compile(pool, &request, &result, &error);
+    attune_status status = compile_request_once(pool, &request, &result, &error);
     SKIP_IF_MISSING(status, error);
     int file = mkstemp(path);
     assert_true(file >= 0);
@@ -142,7 +142,7 @@ static void unknown_name_in_a_host_kernel_is_named(void **state)
                             "attune_host_entry() { return bogus_function(); }\n");
     struct compile_result result = {.seconds = 0};
     struct error error = {.message = ""};
-    attune_status status = compiler_compile(pool, &request, &result, &error);
+    attune_status status = compile_request_once(pool, &request, &result, &error);
     if (status == ATTUNE_NO_TOOLCHAIN) {
         SKIP_IF_MISSING(status, error);
     }
@@ -160,7 +160,7 @@ static void sanitized_objects_call_their_runtime(void **state)
         struct compile_result result = {.seconds = 0};
         struct error error = {.message = ""};
         request.sanitize = (enum sanitize)sanitize;
-        attune_status status = compiler_compile(pool, &request, &result, &error);
+        attune_status status = compile_request_once(pool, &request, &result, &error);
         SKIP_IF_MISSING(status, error);
         assert_non_null(memmem(result.object.data, result.object.length, marks[sanitize], strlen(marks[sanitize])));
         compile_result_free(&result);
@@ -208,7 +208,7 @@ static void unknown_attribute_is_an_error_for_nvrtc(void **state)
                               "void k(float4v *x) { x[0] = x[1]; }\n");
     struct compile_result result = {.seconds = 0};
     struct error error = {.message = ""};
-    attune_status status = compiler_compile(pool, &request, &result, &error);
+    attune_status status = compile_request_once(pool, &request, &result, &error);
     if (status == ATTUNE_NO_TOOLCHAIN) {
         SKIP_IF_MISSING(status, error);
     }
@@ -223,14 +223,14 @@ static void a_compiler_that_does_not_fit_the_target_is_refused(void **state)
     struct compile_result result = {.seconds = 0};
     struct error error = {.message = ""};
     request.compiler = COMPILER_NVRTC;
-    assert_int_equal(compiler_compile(pool, &request, &result, &error), ATTUNE_INVALID);
+    assert_int_equal(compile_request_once(pool, &request, &result, &error), ATTUNE_INVALID);
     request.compiler = COMPILER_AUTO;
     request.sanitize = SANITIZE_THREAD;
-    assert_int_equal(compiler_compile(pool, &request, &result, &error), ATTUNE_INVALID);
+    assert_int_equal(compile_request_once(pool, &request, &result, &error), ATTUNE_INVALID);
     request = request_for("gfx999", AMD_KERNEL);
-    assert_int_equal(compiler_compile(pool, &request, &result, &error), ATTUNE_NO_TOOLCHAIN);
+    assert_int_equal(compile_request_once(pool, &request, &result, &error), ATTUNE_NO_TOOLCHAIN);
     request = request_for("sm_999", NVIDIA_KERNEL);
-    assert_int_equal(compiler_compile(pool, &request, &result, &error), ATTUNE_NO_TOOLCHAIN);
+    assert_int_equal(compile_request_once(pool, &request, &result, &error), ATTUNE_NO_TOOLCHAIN);
     compile_result_free(&result);
 }
 
