@@ -79,6 +79,7 @@ void parameter_domain(const struct parameter *parameter, struct buffer *text)
 struct reading {
     struct generator *generator;
     struct family *family;
+    bool library; /* the file defines no family */
     struct error error;
     json_t *json;
 };
@@ -297,6 +298,18 @@ static void read_schema(lua_State *L, struct reading *reading)
     family->schema = family->own_schema;
 }
 
+/* a function, or a table that claims nothing of a family's: it is there for import() */
+static bool is_library(lua_State *L)
+{
+    if (lua_type(L, -1) != LUA_TTABLE) {
+        return lua_type(L, -1) == LUA_TFUNCTION;
+    }
+    bool claims = lua_getfield(L, -1, "name") != LUA_TNIL;
+    claims = lua_getfield(L, -2, "templates") != LUA_TNIL || claims;
+    lua_pop(L, 2);
+    return !claims;
+}
+
 static int read_family(lua_State *L)
 {
     struct reading *reading = lua_touserdata(L, 1);
@@ -306,6 +319,10 @@ static int read_family(lua_State *L)
     reading->generator->importing = family;
     sandbox_load(L, buffer_string(&family->bytes), family->bytes.length, name);
     lua_call(L, 0, 1);
+    if (is_library(L)) {
+        reading->library = true;
+        return 0;
+    }
     if (lua_type(L, -1) != LUA_TTABLE) {
         wrong(L, family, "must return the family's table, it returns a %s value", luaL_typename(L, -1));
     }
@@ -376,6 +393,9 @@ static attune_status load_file(void *data, const char *name, int origin, struct 
         if (origin != SOURCE_EMBEDDED && error != NULL) {
             error_prefix(error, "in '%s' (ATTUNE_TEMPLATE_PATH)", generator->sources.folders[origin]);
         }
+        goto out;
+    }
+    if (reading.library) {
         goto out;
     }
     for (int i = 0; i < generator->family_count; i++) {
