@@ -374,8 +374,9 @@ static attune_status run_program(const struct runner *runner, const char *folder
                        "detect_leaks=0:halt_on_error=1:exitcode=99:abort_on_error=0:detect_stack_use_after_return=0");
     sanitizer_variable(undefined, sizeof undefined, "UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:exitcode=99");
     sanitizer_variable(thread, sizeof thread, "TSAN_OPTIONS",
-                       "atexit_sleep_ms=0:halt_on_error=1:exitcode=99:history_size=5:report_thread_leaks=0");
-    const char *environment[] = {address, undefined, thread, NULL};
+                       "atexit_sleep_ms=0:halt_on_error=1:exitcode=99:report_thread_leaks=0");
+    /* one worker: blocks in index order, so that a report is the same every time */
+    const char *environment[] = {address, undefined, thread, "ATTUNE_HOST_WORKERS=1", NULL};
     const char *plain[] = {runner->program, folder, NULL};
     const char *fixed[] = {"setarch", "-R", runner->program, folder, NULL};
     struct process_options options = {

@@ -47,8 +47,9 @@ void host_kernels_compile(const char *object, const char *const *extra)
 {
     char part[512];
     snprintf(part, sizeof part, "%s.o", object);
-    char *argv[32] = {"c++", "-std=c++17", "-O1", "-g", "-w", "-fPIC", "-c", "-o", part, KERNELS_SOURCE};
-    int count = 10;
+    char *argv[32] = {"c++", "-std=c++17", "-O1", "-g",          "-w", "-fPIC", "-fno-exceptions",
+                      "-c",  "-o",         part,  KERNELS_SOURCE};
+    int count = 11;
     bool sanitized = false;
     for (int i = 0; extra != NULL && extra[i] != NULL; i++) {
         argv[count++] = (char *)extra[i];
