@@ -154,8 +154,10 @@ static json_t *survey_cache(struct cli *cli)
         const char *path = store_path(store);
         json_set_text(row, "path", path);
         json_set_flag(row, "in_memory", path[0] == '\0');
-        json_set_flag(row, "writable", path[0] != '\0' && access(path, W_OK) == 0);
-        if (path[0] != '\0') {
+        bool exists = path[0] != '\0' && access(path, F_OK) == 0;
+        json_set_flag(row, "exists", exists);
+        json_set_flag(row, "writable", exists && access(path, W_OK) == 0);
+        if (exists) {
             status = store_walk(store, count_entry, &totals, &error);
         }
         json_set_whole(row, "objects", totals.objects);
@@ -170,25 +172,46 @@ static json_t *survey_cache(struct cli *cli)
     return row;
 }
 
-static void print_compilers(const json_t *compilers)
+/* does a compiler's list have the target? NVRTC lists sm_90 and takes sm_90a; a compiler of `host` makes all host-* */
+static bool lists_target(const json_t *targets, const char *name)
+{
+    size_t index, length = strlen(name);
+    json_t *listed;
+    json_array_foreach(targets, index, listed)
+    {
+        const char *text = json_string_value(listed);
+        if (strcmp(text, name) == 0 || (strncmp(name, "sm_", 3) == 0 && name[length - 1] == 'a' &&
+                                        strlen(text) == length - 1 && strncmp(text, name, length - 1) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* of the targets there are facts for, those that a compiler makes */
+static void print_compilers(const json_t *compilers, const json_t *known)
 {
     struct table table;
     size_t index, at;
     json_t *row, *target;
-    table_begin(&table, "compiler|found|version|targets|note");
+    table_begin(&table, "compiler|version|for|note");
     json_array_foreach(compilers, index, row)
     {
-        struct buffer targets = BUFFER_INIT;
-        json_array_foreach(json_object_get(row, "targets"), at, target)
+        struct buffer makes = BUFFER_INIT;
+        bool found = json_is_true(json_object_get(row, "found"));
+        bool lists_vendors = strcmp(text_of(row, "compiler"), "disassembler") == 0;
+        json_array_foreach(lists_vendors ? json_object_get(row, "targets") : known, at, target)
         {
-            buffer_format(&targets, "%s%s", at > 0 ? " " : "", json_string_value(target));
+            const char *name = json_string_value(target);
+            if (lists_vendors || (found && lists_target(json_object_get(row, "targets"), name))) {
+                buffer_format(&makes, "%s%s", makes.length > 0 ? " " : "", name);
+            }
         }
         table_cell(&table, "%s", text_of(row, "compiler"));
-        table_cell(&table, "%s", json_is_true(json_object_get(row, "found")) ? "yes" : "no");
-        table_cell(&table, "%s", text_of(row, "version"));
-        table_cell(&table, "%s", buffer_string(&targets));
+        table_cell(&table, "%s", found ? text_of(row, "version") : "absent");
+        table_cell(&table, "%s", makes.length > 0 ? buffer_string(&makes) : "-");
         table_cell(&table, "%s", text_of(row, "note"));
-        buffer_free(&targets);
+        buffer_free(&makes);
     }
     table_end(&table, stdout);
 }
@@ -206,7 +229,9 @@ static void print_rest(const json_t *result)
         printf("\ncache: in memory only (set ATTUNE_CACHE to a folder of yours to keep results)\n");
     } else {
         printf("\ncache: %s, %s, %lld objects, %lld records, %lld set aside, %s\n", text_of(cache, "path"),
-               json_is_true(json_object_get(cache, "writable")) ? "writable" : "not writable",
+               json_is_true(json_object_get(cache, "writable")) ? "writable"
+               : json_is_true(json_object_get(cache, "exists")) ? "not writable"
+                                                                : "made on first use",
                (long long)json_integer_value(json_object_get(cache, "objects")),
                (long long)json_integer_value(json_object_get(cache, "records")),
                (long long)json_integer_value(json_object_get(cache, "rejected")), bytes);
@@ -250,7 +275,7 @@ static attune_status run(struct cli *cli, struct error *error)
     if (!cli->json) {
         print_drivers(json_object_get(cli->result, "drivers"));
         printf("\n");
-        print_compilers(json_object_get(cli->result, "compilers"));
+        print_compilers(json_object_get(cli->result, "compilers"), json_object_get(cli->result, "targets"));
         print_rest(cli->result);
     }
     if (compiler_status != ATTUNE_OK) {

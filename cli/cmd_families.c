@@ -13,15 +13,25 @@ static const char *role_name(enum field_role role)
     return names[role];
 }
 
-/* "1-256", "f16 bf16 f32", "0-1" */
+/* reals up to fp32's largest are as good as unbounded */
+#define UNBOUNDED 3.4e38
+
+/* "1..256", "f16 bf16 f32", "0..1", "0.." */
 static void format_domain(const struct field *field, char *text, size_t bytes)
 {
     size_t used = 0;
     text[0] = '\0';
     if (field->kind == FIELD_INTEGER) {
-        snprintf(text, bytes, "%lld-%lld", (long long)field->minimum, (long long)field->maximum);
+        snprintf(text, bytes, "%lld..%lld", (long long)field->minimum, (long long)field->maximum);
     } else if (field->kind == FIELD_REAL) {
-        snprintf(text, bytes, "%g-%g", field->real_minimum, field->real_maximum);
+        char minimum[32] = "", maximum[32] = "";
+        if (field->real_minimum > -UNBOUNDED) {
+            snprintf(minimum, sizeof minimum, "%g", field->real_minimum);
+        }
+        if (field->real_maximum < UNBOUNDED) {
+            snprintf(maximum, sizeof maximum, "%g", field->real_maximum);
+        }
+        snprintf(text, bytes, "%s..%s", minimum, maximum);
     }
     for (int i = 0; field->kind == FIELD_CHOICE && i < field->choice_count && used < bytes; i++) {
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", i > 0 ? " " : "", field->choices[i]);
@@ -34,7 +44,7 @@ static void format_fallback(const struct field *field, char *text, size_t bytes)
         snprintf(text, bytes, "required");
     } else if (field->follows[0] != '\0') {
         snprintf(text, bytes, "%s's", field->follows);
-    } else if (field->kind == FIELD_INTEGER && field->fallback.integer == FIELD_UNSET) {
+    } else if (field->kind == FIELD_INTEGER && field->fallback.integer < field->minimum) {
         snprintf(text, bytes, "computed");
     } else if (field->kind == FIELD_CHOICE) {
         snprintf(text, bytes, "%s", field->choices[field->fallback.integer]);

@@ -75,12 +75,13 @@ static void print_parameters(const json_t *parameters, bool judged)
 static void print_template(const json_t *template, bool judged)
 {
     printf("\ntemplate %s - %s\n", text_of(template, "name"), text_of(template, "doc"));
-    const char *refused = json_string_value(json_object_get(template, "unsupported"));
+    const char *refused = json_string_value(json_object_get(template, "reason"));
     if (refused != NULL) {
         printf("  cannot serve this problem: %s\n", refused);
+        return;
     }
     print_parameters(json_object_get(template, "parameters"), judged);
-    if (!judged || refused != NULL) {
+    if (!judged) {
         return;
     }
     printf("  %lld points, %lld valid\n", (long long)json_integer_value(json_object_get(template, "points")),
@@ -92,12 +93,12 @@ static void print_template(const json_t *template, bool judged)
     struct table table;
     size_t index;
     json_t *row;
-    table_begin(&table, "  >rejected|because|for example");
+    table_begin(&table, ">  rejected|because|for example");
     json_array_foreach(rejected, index, row)
     {
-        table_cell(&table, "  %lld", (long long)json_integer_value(json_object_get(row, "count")));
+        table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "count")));
         table_cell(&table, "%s", text_of(row, "reason"));
-        table_cell(&table, "%s", text_of(row, "example"));
+        table_cell(&table, "%s", text_of(json_object_get(row, "example"), "reason"));
     }
     table_end(&table, stdout);
 }

@@ -48,7 +48,22 @@ static json_t *count_outcomes(const struct tune_result *result)
     return counts;
 }
 
-/* rejected candidates by outcome and reason, the commonest first; digits in a reason are its candidate's own numbers */
+static json_t *find_rejection(const json_t *rows, const struct tune_outcome *outcome)
+{
+    size_t index;
+    json_t *row;
+    json_array_foreach(rows, index, row)
+    {
+        if (strcmp(json_string_value(json_object_get(row, "outcome")), outcome->outcome) == 0 &&
+            strcmp(json_string_value(json_object_get(row, "reason")), outcome->reason) == 0) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+/* rejected candidates by outcome and reason, in order of first appearance; past REASONS_MAX kinds, the counts by
+ * outcome and the journal are what is left */
 static json_t *collect_rejections(const struct tune_result *result)
 {
     json_t *rows = json_array();
@@ -57,16 +72,8 @@ static json_t *collect_rejections(const struct tune_result *result)
         if (!is_rejection(outcome->outcome)) {
             continue;
         }
-        size_t index;
-        json_t *row;
-        json_array_foreach(rows, index, row)
-        {
-            if (strcmp(json_string_value(json_object_get(row, "outcome")), outcome->outcome) == 0 &&
-                strcmp(json_string_value(json_object_get(row, "reason")), outcome->reason) == 0) {
-                break;
-            }
-        }
-        if (index < json_array_size(rows)) {
+        json_t *row = find_rejection(rows, outcome);
+        if (row != NULL) {
             json_set_whole(row, "count", json_integer_value(json_object_get(row, "count")) + 1);
         } else if (json_array_size(rows) < REASONS_MAX) {
             row = json_object();

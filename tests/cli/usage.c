@@ -27,7 +27,7 @@ static void usage_errors_name_what_is_wrong(void **state)
 {
     (void)state;
     static const struct {
-        const char *words[8];
+        const char *words[10];
         const char *named;
     } cases[] = {
         {{"verfy"}, "did you mean `attune verify`?"},
@@ -58,7 +58,7 @@ static void usage_errors_name_what_is_wrong(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *const *w = cases[i].words;
-        attune(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], NULL);
+        attune(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], NULL);
         exits_with(EXIT_IS_USAGE);
         complains(cases[i].named);
     }

@@ -1,0 +1,192 @@
+/* cmd_explain.c - `attune explain`: which plan a call would get, and why. Asks the runtime's own choice, compiles
+ * nothing. */
+#include "cli/session.h"
+#include "cli/table.h"
+#include "runtime/context.h"
+
+static const struct option options[] = {
+    CLI_OPTION_PROBLEM, CLI_OPTION_DEVICE, CLI_OPTION_STORE, CLI_OPTION_JSON, CLI_OPTION_HELP, {0},
+};
+
+static json_t *describe_choice(const struct choice *choice)
+{
+    const struct record *record = &choice->record;
+    char object[DIGEST_HEX_BYTES];
+    json_t *row = json_object();
+    digest_hex(&record->object, object);
+    json_set_text(row, "rung", rung_name(choice->rung));
+    json_set_real(row, "distance", choice->distance);
+    json_set_text(row, "problem", record->problem);
+    json_set_text(row, "candidate", record->candidate);
+    json_set_text(row, "object", object);
+    json_set_text(row, "compiler", record->compiler);
+    json_set_real(row, "winner_microseconds", record->winner_microseconds);
+    json_set_real(row, "default_microseconds", record->default_microseconds);
+    json_set_flag(row, "complete", record->complete);
+    json_set_whole(row, "created", record->created);
+    json_set_text(row, "run", record->run);
+    json_set_text(row, "note", choice->note);
+    return row;
+}
+
+/* what a call without a stored plan would compile */
+static void describe_default(struct cli *cli, const struct problem *problem, const struct target *target)
+{
+    struct candidate candidate;
+    struct error error = {0};
+    char name[CANDIDATE_TEXT_BYTES];
+    if (candidate_default(cli->generator, problem, target, &candidate, &error) == ATTUNE_OK) {
+        candidate_format(&candidate, name);
+        json_set_text(cli->result, "default", name);
+    } else {
+        json_set_text(cli->result, "default_refused", error.message);
+    }
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "";
+}
+
+static void print_records(const json_t *records)
+{
+    struct table table;
+    size_t index;
+    json_t *row;
+    table_begin(&table, "  rung|>distance|>winner µs|>default µs|run|problem|note");
+    json_array_foreach(records, index, row)
+    {
+        table_cell(&table, "  %s", text_of(row, "rung"));
+        table_cell(&table, "%.2f", json_real_value(json_object_get(row, "distance")));
+        table_cell(&table, "%.1f", json_real_value(json_object_get(row, "winner_microseconds")));
+        table_cell(&table, "%.1f", json_real_value(json_object_get(row, "default_microseconds")));
+        table_cell(&table, "%.8s", text_of(row, "run"));
+        table_cell(&table, "%s", text_of(row, "problem"));
+        table_cell(&table, "%s", text_of(row, "note"));
+    }
+    table_end(&table, stdout);
+}
+
+static void print(const json_t *result)
+{
+    const json_t *plan = json_object_get(result, "plan");
+    const json_t *records = json_object_get(result, "records");
+    printf(
+        "problem         %s\nspecialisation  %s\nshape           %s\ndevice          %s (%s)\nlooked in       %s\n\n",
+        text_of(result, "problem"), text_of(result, "specialisation"), text_of(result, "shape"),
+        text_of(result, "device"), text_of(result, "target"), text_of(result, "searched"));
+    if (plan != NULL) {
+        printf("plan: %s, %s\n  %s\n  object %s\n  compiled by %s\nwhy: %s\n", text_of(plan, "rung"),
+               text_of(plan, "id"), text_of(plan, "candidate"), text_of(plan, "object"), text_of(plan, "compiler"),
+               text_of(result, "why"));
+    } else {
+        printf("no plan is stored: %s\n", text_of(result, "why"));
+    }
+    if (json_object_get(result, "default") != NULL) {
+        printf("the default candidate is %s\n", text_of(result, "default"));
+    } else {
+        printf("there is no default candidate: %s\n", text_of(result, "default_refused"));
+    }
+    if (json_array_size(records) > 0) {
+        printf("\nrecords considered, best first\n");
+        print_records(records);
+    }
+}
+
+static const char *why(const attune_plan_info *info, const struct choices *choices)
+{
+    switch (info->rung) {
+    case ATTUNE_RUNG_EXACT:
+        return choices->count > 1 && choices->items[1]->rung == ATTUNE_RUNG_EXACT
+                   ? "tuned on this device for this problem; of several runs the newest complete one"
+                   : "tuned on this device for this problem";
+    case ATTUNE_RUNG_NEAR:
+        return "not tuned for this problem; the nearest shape of the same specialisation on this device";
+    case ATTUNE_RUNG_DEFAULT:
+        return "nothing of this specialisation was tuned on this device; the default candidate is stored";
+    }
+    return "";
+}
+
+static attune_status explain(struct cli *cli, struct session *session, const struct problem *problem,
+                             struct choices *choices, struct error *error)
+{
+    char specialisation[PROBLEM_TEXT_BYTES], shape[PROBLEM_TEXT_BYTES], text[PROBLEM_TEXT_BYTES];
+    char target[TARGET_TEXT_BYTES];
+    struct buffer searched = BUFFER_INIT;
+    attune_status status = problem_specialisation(problem, specialisation, error);
+    if (status == ATTUNE_OK) {
+        status = problem_shape(problem, shape, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = problem_format(problem, text, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = choose_records(session->device, problem, 0, NULL, choices, error);
+    }
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    choose_paths(session->device, specialisation, &searched);
+    target_format(&session->device->facts.target, target);
+    json_set_text(cli->result, "problem", text);
+    json_set_text(cli->result, "specialisation", specialisation);
+    json_set_text(cli->result, "shape", shape);
+    json_set_text(cli->result, "device", session->device_name);
+    json_set_text(cli->result, "target", target);
+    json_set_text(cli->result, "searched", buffer_string(&searched));
+    buffer_free(&searched);
+    describe_default(cli, problem, &session->device->facts.target);
+    json_t *records = json_array();
+    for (int i = 0; i < choices->count; i++) {
+        json_array_append_new(records, describe_choice(choices->items[i]));
+    }
+    json_object_set_new(cli->result, "records", records);
+    attune_plan *plan = NULL;
+    attune_plan_info info;
+    struct error missing = {0};
+    status = session_prepare(session, problem, NULL, &plan, &info, &missing);
+    if (status == ATTUNE_OK) {
+        json_object_set_new(cli->result, "plan", describe_plan(&info));
+        json_set_text(cli->result, "why", why(&info, choices));
+    } else if (status == ATTUNE_FORBIDDEN || status == ATTUNE_NOT_FOUND || status == ATTUNE_UNSUPPORTED) {
+        json_set_text(cli->result, "why", missing.message);
+    } else {
+        return error_set(error, status, "%s", missing.message);
+    }
+    attune_plan_destroy(plan);
+    return ATTUNE_OK;
+}
+
+static attune_status run(struct cli *cli, struct error *error)
+{
+    struct problem problem;
+    struct session session;
+    struct choices choices = {0};
+    attune_status status = cli_problem(cli, &problem, error);
+    if (status == ATTUNE_OK) {
+        status = session_open(cli, ATTUNE_JIT_FORBID, &session, error);
+    }
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    status = explain(cli, &session, &problem, &choices, error);
+    choices_free(&choices);
+    session_close(&session);
+    if (status == ATTUNE_OK && !cli->json) {
+        print(cli->result);
+    }
+    return status;
+}
+
+const struct command command_explain = {
+    .name = "explain",
+    .usage = "--problem P [--device D] [--store FOLDER]",
+    .summary = "which plan a call would get, and why",
+    .help = "Shows the rung (exact, near, default), the candidate and its object, and every record considered, best "
+            "first.\n"
+            "Distance: sum of |log2| of the ratios of batch times heads, seqlen_q and seqlen_k. Compiles nothing.\n",
+    .options = options,
+    .run = run,
+};
