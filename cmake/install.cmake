@@ -7,11 +7,7 @@ include(CMakePackageConfigHelpers)
 install(TARGETS libattune libattune_jit
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS attune_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-foreach(program attune_helper attune_runner_address attune_runner_thread)
-  if(TARGET ${program})
-    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR})
-  endif()
-endforeach()
+# libexec/: the helper and the runner programs are installed by the folders that build them
 install(FILES runtime/attune.h base/attune_status.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # a static library's dependencies, for who links it
