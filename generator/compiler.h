@@ -5,6 +5,11 @@
  * compiler that aborts, exits, hangs, eats memory or fills its folder is one failed compile with its log; the caller lives.
  *
  * Which compiler: AMD: hiprtc where its comgr lists the target, else clang (newest that knows it). NVIDIA: NVRTC. host: c++.
+ *
+ * Environment, read when a worker starts: ATTUNE_CLANG, ATTUNE_CXX (path or name of the one clang / C++ compiler to use),
+ * ROCM_PATH, CUDA_HOME, CUDA_PATH (searched after the linker's own path), TMPDIR. ATTUNE_CODE_OBJECT (4, 5, 6) is read at
+ * each compile. Variables that would change a compiler's output behind our back (AMD_COMGR_*, HIPRTC_*, CPATH, ...) are
+ * removed in the worker. Sanitized host objects are made only by the compiler that built the runner programs.
  */
 #ifndef GENERATOR_COMPILER_H
 #define GENERATOR_COMPILER_H

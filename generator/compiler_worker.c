@@ -189,8 +189,10 @@ static attune_status read_bytes(struct worker *worker, struct buffer *into, size
             break;
         }
         if (limits->rss_bytes > 0 && now > next_look) {
-            next_look = now + poll_seconds;
             uint64_t used = process_group_rss(worker->process.pid);
+            /* a look reads all of /proc: where that is slow, look less often, so that it stays near 2 % of a core */
+            double cost = clock_seconds() - now;
+            next_look = now + (50 * cost > poll_seconds ? 50 * cost : poll_seconds);
             if (used > limits->rss_bytes) {
                 status = error_set(error, ATTUNE_NO_MEMORY,
                                    "the compiler was stopped: it held %llu MiB of memory, over its limit of %llu MiB",

@@ -28,7 +28,7 @@ struct disassembler {
     void (*dispose)(llvm_context);
 };
 
-enum { OLDEST_LLVM = 14, NEWEST_LLVM = 30, PRINT_HEXADECIMAL = 2 };
+enum { OLDEST_LLVM = 14, NEWEST_LLVM = 30, PRINT_HEXADECIMAL = 2, LISTING_BYTES = 32 << 20 };
 
 static bool initialise(void *library, const char *architecture)
 {
@@ -211,8 +211,10 @@ static void print_region(const struct disassembler *llvm, llvm_context context, 
             const char *begin = line + strspn(line, " \t");
             buffer_format(text, "  %8llx:  %s", (unsigned long long)address, begin);
             if (branch_target(amd, begin, address + used, &target)) {
-                buffer_format(text, "  ; to %llx <%s%+lld>", (unsigned long long)target, region->name,
-                              (long long)(target - region->address));
+                buffer_format(text, "  ; to %llx", (unsigned long long)target);
+                if (target - region->address < region->size) {
+                    buffer_format(text, " <%s+0x%llx>", region->name, (unsigned long long)(target - region->address));
+                }
             }
             buffer_text(text, "\n");
         }
@@ -255,7 +257,7 @@ out:
     return status == ATTUNE_OK ? buffer_ok(text, error) : status;
 }
 
-/* `program [argument] FILE` on the object written to our folder */
+/* `program argument FILE` on the object written to our folder */
 static attune_status with_program(struct helper *helper, const char *program, const char *argument, const char *object,
                                   size_t bytes, struct buffer *text, struct error *error)
 {
@@ -269,8 +271,8 @@ static attune_status with_program(struct helper *helper, const char *program, co
     if (status != ATTUNE_OK) {
         return status;
     }
-    const char *argv[] = {program, argument != NULL ? argument : path, argument != NULL ? path : NULL, NULL};
-    struct run run = {.argv = argv, .output = text, .errors = &errors};
+    const char *const argv[] = {program, argument, path, NULL};
+    struct run run = {.argv = argv, .output = text, .errors = &errors, .kept_bytes = LISTING_BYTES};
     status = run_program(&run, error);
     if (status == ATTUNE_OK && run.exit_code != 0) {
         run_describe(&run, how, sizeof how);
@@ -305,7 +307,7 @@ attune_status disassemble(struct helper *helper, const struct target *target, co
     const struct disassembler *llvm = load(helper);
     if (target->vendor == TARGET_NVIDIA) {
         if (find_cuda_program("nvdisasm", path)) {
-            return with_program(helper, path, NULL, object, bytes, text, error);
+            return with_program(helper, path, "-c", object, bytes, text, error);
         }
         if (find_cuda_program("cuobjdump", path)) {
             return with_program(helper, path, "-sass", object, bytes, text, error);

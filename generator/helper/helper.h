@@ -71,8 +71,9 @@ struct run {
     const char *const *argv;
     const char *input; /* NULL: /dev/null */
     size_t input_bytes;
-    struct buffer *output; /* stdout, kept up to RUN_KEPT_BYTES, the rest is drained; NULL: dropped */
+    struct buffer *output; /* stdout; what is over kept_bytes is drained and dropped; NULL: all of it */
     struct buffer *errors; /* stderr; may be the same buffer */
+    size_t kept_bytes;     /* 0: RUN_KEPT_BYTES */
     int exit_code;         /* -1 when a signal ended it */
     int signal;
 };

@@ -68,14 +68,6 @@ static _Noreturn void become(const struct run *run, const char *path, const stru
     _exit(127);
 }
 
-static void keep(struct buffer *into, const char *bytes, size_t length)
-{
-    if (into != NULL && into->length < RUN_KEPT_BYTES) {
-        size_t room = RUN_KEPT_BYTES - into->length;
-        buffer_append(into, bytes, length < room ? length : room);
-    }
-}
-
 static void feed(int *end, const char *input, size_t bytes, size_t *written)
 {
     ssize_t n = write(*end, input + *written, bytes - *written);
@@ -87,13 +79,14 @@ static void feed(int *end, const char *input, size_t bytes, size_t *written)
     }
 }
 
-static void drain(int *end, struct buffer *into)
+static void drain(int *end, struct buffer *into, size_t limit)
 {
     char block[16384];
     ssize_t n = read(*end, block, sizeof block);
-    if (n > 0) {
-        keep(into, block, (size_t)n);
-    } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
+    if (n > 0 && into != NULL && into->length < limit) {
+        size_t room = limit - into->length;
+        buffer_append(into, block, (size_t)n < room ? (size_t)n : room);
+    } else if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) {
         close_end(end);
     }
 }
@@ -101,6 +94,7 @@ static void drain(int *end, struct buffer *into)
 /* until both outputs are closed; an own child that keeps them open past the program's end does not hold us */
 static void converse(const struct run *run, struct pipes *pipes, pid_t child)
 {
+    const size_t limit = run->kept_bytes > 0 ? run->kept_bytes : RUN_KEPT_BYTES;
     size_t written = 0;
     bool ended = false;
     (void)fcntl(pipes->input[1], F_SETFL, O_NONBLOCK);
@@ -120,10 +114,10 @@ static void converse(const struct run *run, struct pipes *pipes, pid_t child)
             continue;
         }
         if (files[0].revents != 0) {
-            drain(&pipes->output[0], run->output);
+            drain(&pipes->output[0], run->output, limit);
         }
         if (files[1].revents != 0) {
-            drain(&pipes->errors[0], run->errors);
+            drain(&pipes->errors[0], run->errors, limit);
         }
         if (files[2].revents != 0) {
             feed(&pipes->input[1], run->input, run->input_bytes, &written);

@@ -12,7 +12,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -228,6 +230,87 @@ static void hiprtc_that_aborts_is_one_failed_compile(void **state)
     assert_int_equal(compile_request_once(pool, &request, &result, &error), ATTUNE_OK);
     compile_result_free(&result);
     compiler_pool_destroy(pool);
+}
+
+/* another file under the same name is another compiler, and the old one back is the old one */
+static void identity_follows_the_files(void **state)
+{
+    (void)state;
+    char script[4096];
+    char identities[3][DIGEST_HEX_BYTES];
+    struct target target;
+    assert_int_equal(target_parse("host", &target, NULL), ATTUNE_OK);
+    for (int i = 0; i < 3; i++) {
+        char compiler[64];
+        struct error error = {.message = ""};
+        write_script("fake c++", i == 1 ? "exec c++ -O2 \"$@\"" : "exec c++ \"$@\"", script);
+        assert_int_equal(setenv("ATTUNE_CXX", script, 1), 0);
+        struct compiler_pool *pool = pool_with(1, 0, 0);
+        attune_status status =
+            compiler_identity(pool, &target, COMPILER_AUTO, SANITIZE_NONE, compiler, identities[i], &error);
+        compiler_pool_destroy(pool);
+        SKIP_IF_MISSING(status, error);
+    }
+    assert_string_not_equal(identities[0], identities[1]);
+    assert_string_equal(identities[0], identities[2]);
+}
+
+/* Runs in a child with a tmpfs of its own as TMPDIR; 0 when all was as it should be, 77 when no such file system may be
+ * mounted. */
+static int in_a_small_folder(const char *size, const char *body, attune_status expected, const char *in_message)
+{
+    char place[1100];
+    char script[4096];
+    (void)snprintf(place, sizeof place, "%s/small", folder);
+    (void)mkdir(place, 0700);
+    write_script("fake c++", body, script);
+    pid_t child = fork();
+    if (child == 0) {
+        struct error error = {.message = ""};
+        struct compiler_pool *pool = NULL;
+        if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+            mount("none", place, "tmpfs", 0, size) != 0) {
+            _exit(77);
+        }
+        (void)setenv("TMPDIR", place, 1);
+        (void)setenv("ATTUNE_CXX", script, 1);
+        const struct compiler_options options = {.workers = 1};
+        if (compiler_pool_create(&options, &pool, &error) != ATTUNE_OK) {
+            _exit(1);
+        }
+        attune_status status = compile_with(pool, HOST_KERNEL, &error, NULL);
+        compiler_pool_destroy(pool);
+        print_message("%s: %s\n", attune_status_name(status), error.message);
+        _exit(status != expected || strstr(error.message, in_message) == NULL || entries_in(place, "") != 0);
+    }
+    int state = 0;
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &state, 0), child);
+    assert_true(WIFEXITED(state));
+    return WEXITSTATUS(state);
+}
+
+static void full_temporary_folder_falls_back(void **state)
+{
+    (void)state;
+    int result = in_a_small_folder("size=64k", "exec c++ \"$@\"", ATTUNE_OK, "");
+    if (result == 77) {
+        print_message("skipped: mounting a tmpfs is not permitted here\n");
+        skip();
+    }
+    assert_int_equal(result, 0);
+}
+
+static void folder_filled_by_a_compile_is_named(void **state)
+{
+    (void)state;
+    int result =
+        in_a_small_folder("size=512k", "cat /dev/zero > \"$TMPDIR/much\"; exit 1", ATTUNE_COMPILE_FAILED, "set TMPDIR");
+    if (result == 77) {
+        print_message("skipped: mounting a tmpfs is not permitted here\n");
+        skip();
+    }
+    assert_int_equal(result, 0);
 }
 
 static void missing_lld_is_said_plainly(void **state)
@@ -524,6 +607,9 @@ int main(void)
         TEST(killing_the_worker_fails_one_compile),
         TEST(compilers_see_no_gpu_and_none_of_our_callers_flags),
         TEST(hiprtc_that_aborts_is_one_failed_compile),
+        TEST(identity_follows_the_files),
+        TEST(full_temporary_folder_falls_back),
+        TEST(folder_filled_by_a_compile_is_named),
         TEST(missing_lld_is_said_plainly),
         TEST(missing_compiler_names_the_variable),
         TEST(missing_helper_names_the_variable),

@@ -216,7 +216,7 @@ static void unknown_attribute_is_an_error_for_nvrtc(void **state)
     compile_result_free(&result);
 }
 
-static void a_compiler_that_does_not_fit_the_target_is_refused(void **state)
+static void requests_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
     struct compile_request request = request_for("gfx906", AMD_KERNEL);
@@ -226,6 +226,11 @@ static void a_compiler_that_does_not_fit_the_target_is_refused(void **state)
     assert_int_equal(compile_request_once(pool, &request, &result, &error), ATTUNE_INVALID);
     request.compiler = COMPILER_AUTO;
     request.sanitize = SANITIZE_THREAD;
+    assert_int_equal(compile_request_once(pool, &request, &result, &error), ATTUNE_INVALID);
+    request = request_for("host", HOST_KERNEL);
+    request.source_bytes++; /* takes the final NUL in */
+    assert_int_equal(compile_request_once(pool, &request, &result, &error), ATTUNE_INVALID);
+    request.source = NULL;
     assert_int_equal(compile_request_once(pool, &request, &result, &error), ATTUNE_INVALID);
     request = request_for("gfx999", AMD_KERNEL);
     assert_int_equal(compile_request_once(pool, &request, &result, &error), ATTUNE_NO_TOOLCHAIN);
@@ -327,7 +332,7 @@ int main(void)
         cmocka_unit_test(sanitized_objects_call_their_runtime),
         cmocka_unit_test(errors_name_template_and_line),
         cmocka_unit_test(unknown_attribute_is_an_error_for_nvrtc),
-        cmocka_unit_test(a_compiler_that_does_not_fit_the_target_is_refused),
+        cmocka_unit_test(requests_that_make_no_sense_are_refused),
         cmocka_unit_test(option_texts_tell_flags_apart),
         cmocka_unit_test(survey_lists_every_compiler),
     };
