@@ -34,7 +34,8 @@ static attune_status refuse_options(const struct problem *problem, struct error 
     return ATTUNE_OK;
 }
 
-static attune_status take_dtype(const struct problem *problem, const char *field, enum dtype *dtype, struct error *error)
+static attune_status take_dtype(const struct problem *problem, const char *field, enum dtype *dtype,
+                                struct error *error)
 {
     const char *text = problem_choice(problem, field);
     if (!dtype_parse(text, dtype)) {

@@ -1,4 +1,5 @@
-/* attention.h - one attention.forward call as numbers: sizes, strides, mask, dropout. What inputs, reference and checks share.
+/* attention.h - one attention.forward call as numbers: sizes, strides, mask, dropout. What inputs, reference and checks
+ * share.
  *
  * Shapes are those of attune.h; strides in elements, the head dimension contiguous.
  */

@@ -1,6 +1,7 @@
 /* convert.c - element types: conversion and scanning.
  *
- * The loops are free of branches, so that compilers turn them into vector code: a check reads every element of an output.
+ * The loops are free of branches, so that compilers turn them into vector code: a check reads every element of an
+ * output.
  */
 #include "autotune/convert.h"
 

@@ -21,7 +21,8 @@ uint16_t bfloat_from_float(float value);
 float half_to_float(uint16_t bits);
 float bfloat_to_float(uint16_t bits);
 
-/* fp64 to the nearest fp32 value whose later rounding to 16 bits equals rounding the fp64 value directly (round to odd) */
+/* fp64 to the nearest fp32 value whose later rounding to 16 bits equals rounding the fp64 value directly (round to odd)
+ */
 float float_to_odd(double value);
 
 float dtype_round(enum dtype dtype, float value); /* through the type and back */

@@ -159,7 +159,8 @@ attune_status inputs_attention(const struct attention *a, int kind, uint64_t see
         return error_no_memory(error);
     }
     normal_table(making.table);
-    /* a chosen key then scores about 100 above an unrelated one; a power of two, so that codes stay exact in every type */
+    /* a chosen key then scores about 100 above an unrelated one; a power of two, so that codes stay exact in every type
+     */
     double gain = exp2(rint(log2(100.0 / ((double)a->head_dim_qk * fmax(fabs((double)a->scale), 1e-30)))));
     making.code_gain = (float)fmin(fmax(gain, 0x1p-6), 0x1p8);
     make_tensor(&making, &a->q, STREAM_Q, a->seqlen_q, a->heads, a->head_dim_qk, q);

@@ -30,7 +30,8 @@ static void *loop_run(void *data)
 int parallel_width(void)
 {
     cpu_set_t allowed;
-    long cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : sysconf(_SC_NPROCESSORS_ONLN);
+    long cores =
+        sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : sysconf(_SC_NPROCESSORS_ONLN);
     return cores < 1 ? 1 : cores > PARALLEL_WIDTH_MAX ? PARALLEL_WIDTH_MAX : (int)cores;
 }
 

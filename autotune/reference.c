@@ -46,8 +46,8 @@ struct scratch {
     float *naive_scores; /* likewise in fp32, P rounded to V's type */
     double *tile;        /* TILE x dim: K transposed, or V */
     float *naive_tile;
-    float *line;   /* one row before it is transposed */
-    double *o;     /* ROWS_MAX x dim_v */
+    float *line; /* one row before it is transposed */
+    double *o;   /* ROWS_MAX x dim_v */
     float *naive_o;
     uint8_t *keep; /* dropout, keys */
     double norms[TILE];
@@ -120,8 +120,8 @@ static void load_values(struct scratch *s, const struct attention *a, const char
     }
 }
 
-WIDE static void dot_tile(const double *q, const double *tile, const float *naive_tile, int64_t dim, double *restrict out,
-                          float *restrict naive_out)
+WIDE static void dot_tile(const double *q, const double *tile, const float *naive_tile, int64_t dim,
+                          double *restrict out, float *restrict naive_out)
 {
     double sums[TILE] = {0};
     float naive_sums[TILE] = {0};
@@ -246,8 +246,8 @@ static void finish_row(struct computing *work, struct scratch *s, int r, size_t 
     }
     out->empty[index] = s->visible[r] == 0;
     out->lse[index] = out->empty[index] ? -INFINITY : lse;
-    out->allowed[index] = 2.0 * sqrt(difference) + (unit + 0x1p-22 * (1.0 + s->score_limit[r])) *
-                                                       (sqrt(norm) + sqrt(s->squares[r]));
+    out->allowed[index] =
+        2.0 * sqrt(difference) + (unit + 0x1p-22 * (1.0 + s->score_limit[r])) * (sqrt(norm) + sqrt(s->squares[r]));
     out->lse_allowed[index] = 0x1p-20 * fmax(1.0, fabs((double)a->scale) * sqrt(query_norm) * sqrt(s->key_norm[r]));
 }
 
@@ -269,13 +269,13 @@ static void compute_block(void *data, size_t index)
         return;
     }
     int64_t kv_head = rows[0].head / (a->heads / a->kv_heads);
-    const char *k = work->k + (size_t)(rows[0].batch * a->k.batch_stride + kv_head * a->k.head_stride) *
-                                  dtype_size(a->k.dtype);
-    const char *v = work->v + (size_t)(rows[0].batch * a->v.batch_stride + kv_head * a->v.head_stride) *
-                                  dtype_size(a->v.dtype);
+    const char *k =
+        work->k + (size_t)(rows[0].batch * a->k.batch_stride + kv_head * a->k.head_stride) * dtype_size(a->k.dtype);
+    const char *v =
+        work->v + (size_t)(rows[0].batch * a->v.batch_stride + kv_head * a->v.head_stride) * dtype_size(a->v.dtype);
     for (int r = 0; r < count; r++) {
-        int64_t start = rows[r].batch * a->q.batch_stride + rows[r].query * a->q.seq_stride +
-                        rows[r].head * a->q.head_stride;
+        int64_t start =
+            rows[r].batch * a->q.batch_stride + rows[r].query * a->q.seq_stride + rows[r].head * a->q.head_stride;
         convert_to_double(a->q.dtype, work->q + (size_t)start * dtype_size(a->q.dtype), s.q + r * s.dim_qk,
                           (size_t)s.dim_qk);
     }

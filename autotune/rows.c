@@ -86,8 +86,8 @@ attune_status reference_choose_rows(const struct attention *a, double operations
     for (int64_t lane = 0; lane < lanes; lane++) {
         bool edge = lane == 0 || lane == lanes - 1;
         if (edge || lane % step == 0) {
-            rows->count += sample_head(a, lane / a->heads, lane % a->heads, seed, edge && dense, marks,
-                                       rows->rows + rows->count);
+            rows->count +=
+                sample_head(a, lane / a->heads, lane % a->heads, seed, edge && dense, marks, rows->rows + rows->count);
         }
     }
     free(marks);
@@ -112,8 +112,8 @@ static void note(struct comparing *state, const struct reference_row *at, double
         return;
     }
     if (state->right && state->reason_bytes > 0) {
-        snprintf(state->reason, state->reason_bytes, "batch %d, head %d, query %lld: %s: %.6g, expected %.6g", at->batch,
-                 at->head, (long long)at->query, what, found, expected);
+        snprintf(state->reason, state->reason_bytes, "batch %d, head %d, query %lld: %s: %.6g, expected %.6g",
+                 at->batch, at->head, (long long)at->query, what, found, expected);
     }
     state->right = false;
 }

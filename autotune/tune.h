@@ -1,6 +1,6 @@
-/* tune.h - find the fastest right candidate for a problem on a device: compile in parallel, screen by resources, verify,
- * time in interleaved rounds, write journal and record. On the host device nothing is timed: the default wins among those
- * verified and the record says so (times 0). */
+/* tune.h - find the fastest right candidate for a problem on a device: compile in parallel, screen by resources,
+ * verify, time in interleaved rounds, write journal and record. On the host device nothing is timed: the default wins
+ * among those verified and the record says so (times 0). */
 #ifndef AUTOTUNE_TUNE_H
 #define AUTOTUNE_TUNE_H
 
@@ -11,23 +11,27 @@
 #include "runtime/driver.h"
 
 struct tune_options {
-    const char *device;         /* NULL best */
-    double budget_seconds;      /* 0: no limit */
-    int budget_candidates;      /* 0: no limit */
-    const char *strategy;       /* NULL/"sweep": default first, then a cover, then the rest in seeded order; "cover", "default" */
-    const char *candidates;     /* file of candidate names, one a line; NULL: the space */
+    const char *device;    /* NULL best */
+    double budget_seconds; /* 0: no limit */
+    int budget_candidates; /* 0: no limit */
+    const char
+        *strategy; /* NULL/"sweep": default first, then a cover, then the rest in seeded order; "cover", "default" */
+    const char *candidates; /* file of candidate names, one a line; NULL: the space */
     uint64_t seed;
-    bool accept_stored;         /* objects of the same source by another compiler are used, and counted */
+    bool accept_stored; /* objects of the same source by another compiler are used, and counted */
+    const volatile int
+        *stop; /* set to non-zero by a signal handler or another thread: as if the budget ended; may be NULL */
 };
 
 enum tune_stage { TUNE_COMPILE, TUNE_VERIFY, TUNE_TIME, TUNE_DONE };
 struct tune_progress {
     enum tune_stage stage;
     int candidates, compiled, screened_out, verified, wrong, failed, timed;
-    int reused; /* stored objects used without compiling */
+    int reused;         /* stored objects used without compiling */
     int other_compiler; /* of them made by another compiler */
     double best_microseconds, default_microseconds;
     double elapsed_seconds, left_seconds; /* left < 0: unknown */
+    uint64_t device_bytes; /* device memory that verification and timing take, known from the first report on */
     char best[CANDIDATE_TEXT_BYTES];
 };
 typedef void (*tune_report)(void *data, const struct tune_progress *progress);
@@ -46,32 +50,33 @@ struct tune_result {
     struct tune_progress counts;
     struct tune_outcome *outcomes; /* free() */
     int outcome_count;
-    double operations;         /* floating-point operations of the problem */
+    double operations; /* floating-point operations of the problem */
     char journal[512];
 };
 
 attune_status tune_run(struct generator *generator, struct compiler_pool *pool, struct store *store,
-                       const struct problem *problem, const struct tune_options *options, tune_report report, void *data,
-                       struct tune_result *result, struct error *error);
+                       const struct problem *problem, const struct tune_options *options, tune_report report,
+                       void *data, struct tune_result *result, struct error *error);
 void tune_result_free(struct tune_result *result);
 
-/* Compile every candidate of a problem for a target into the store, in parallel (`attune compile --space`). Needs no device. */
+/* Compile every candidate of a problem for a target into the store, in parallel (`attune compile --space`). Needs no
+ * device. */
 struct space_result {
     int candidates, compiled, reused, failed;
     double seconds;
 };
 attune_status tune_compile_space(struct generator *generator, struct compiler_pool *pool, struct store *store,
                                  const struct problem *problem, const struct target *target,
-                                 const char *candidates_file, tune_report report, void *data, struct space_result *result,
-                                 struct error *error);
+                                 const char *candidates_file, tune_report report, void *data,
+                                 struct space_result *result, struct error *error);
 
 /* Median time of one plan's launches (`attune bench`): rotated buffers, warm clocks, rounds. Not on host. */
 struct bench_result {
     double microseconds, spread, operations, bytes;
     int rounds;
 };
-attune_status bench_run(struct generator *generator, const struct problem *problem, const struct driver *driver, int ordinal,
-                        const void *object, size_t object_bytes, const struct launch *launch, struct bench_result *result,
-                        struct error *error);
+attune_status bench_run(struct generator *generator, const struct problem *problem, const struct driver *driver,
+                        int ordinal, const void *object, size_t object_bytes, const struct launch *launch,
+                        struct bench_result *result, struct error *error);
 
 #endif

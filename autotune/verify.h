@@ -1,8 +1,8 @@
 /* verify.h - is a candidate right? Runs it on poisoned, guarded outputs against the fp64 reference.
  *
- * The tolerance is the numerical contract's (docs/numerics.md): per row, against the error of the naive algorithm. Inputs:
- * normal, peaked (q and k times 8), structured (one-hot V with row indices; exact closed form). Outputs are filled with NaN,
- * buffers end in guard zones of 4 KiB that must be untouched.
+ * The tolerance is the numerical contract's (docs/numerics.md): per row, against the error of the naive algorithm.
+ * Inputs: normal, peaked (q and k times 8), structured (one-hot V with row indices; exact closed form). Outputs are
+ * filled with NaN, buffers end in guard zones of 4 KiB that must be untouched.
  */
 #ifndef AUTOTUNE_VERIFY_H
 #define AUTOTUNE_VERIFY_H
@@ -11,13 +11,14 @@
 #include "base/error.h"
 #include "base/launch.h"
 #include "base/problem.h"
+#include "cache/store.h"
 #include "generator/compiler.h"
 #include "generator/generator.h"
 #include "runtime/driver.h"
 #include "runtime/host_device.h"
 
-/* Inputs, references and tolerances of one problem: made once, shared by all candidates. Immutable after creation except
- * for the caches inside, so one per thread. */
+/* Inputs, references and tolerances of one problem: made once, shared by all candidates. Immutable after creation
+ * except for the caches inside, so one per thread. */
 struct oracle;
 
 enum { ORACLE_KINDS = 3 }; /* normal, peaked, structured */
@@ -28,32 +29,36 @@ void oracle_destroy(struct oracle *oracle);
 
 struct verdict {
     bool right;
-    int kind;               /* input kind of the first failure */
-    double worst_ratio;     /* largest error / allowed over all rows and kinds: <= 1 passes */
-    char reason[512];       /* "o: batch 0, head 3, query 17: error 0.12 > 0.003" , "guard zone before o overwritten", ... */
+    int kind;           /* input kind of the first failure */
+    double worst_ratio; /* largest error / allowed over all rows and kinds: <= 1 passes */
+    char reason[512]; /* "o: batch 0, head 3, query 17: error 0.12 > 0.003" , "guard zone before o overwritten", ... */
 };
 
-/* Run an object on a device for all input kinds. Device errors give their status; wrong numbers give ATTUNE_OK and right=false. */
+/* Run an object on a device for all input kinds. Device errors give their status; wrong numbers give ATTUNE_OK and
+ * right=false. */
 attune_status oracle_check(struct oracle *oracle, const struct driver *driver, int ordinal, const void *object,
-                           size_t object_bytes, const struct launch *launch, struct verdict *verdict, struct error *error);
+                           size_t object_bytes, const struct launch *launch, struct verdict *verdict,
+                           struct error *error);
 
 /* ---- `attune verify` ---- */
 struct verify_options {
-    const char *device;            /* driver_parse_device text; NULL best */
-    const char *target;            /* emulated target on host ("gfx906"), NULL: the device's own */
+    const char *device; /* driver_parse_device text; NULL best */
+    const char *target; /* emulated target on host ("gfx906"), NULL: the device's own */
     bool all_candidates;
-    int cover;                     /* > 0: that many of a pairwise cover; 0 with !all: the default only */
-    const char *candidate;         /* exactly this one, or NULL */
+    int cover;             /* > 0: that many of a pairwise cover; 0 with !all: the default only */
+    const char *candidate; /* exactly this one, or NULL */
     uint64_t seed;
-    bool schedules[3];             /* host: indexed by enum host_schedule; none set: round-robin */
+    bool schedules[3]; /* host: indexed by enum host_schedule; none set: round-robin */
     enum sanitize sanitize;
+    struct store *store; /* objects are taken from and put there; NULL: compiled anew and not kept */
 };
 
 struct verify_outcome {
     char candidate[CANDIDATE_TEXT_BYTES];
     char id[CANDIDATE_ID_BYTES];
     char schedule[16];
-    char outcome[16]; /* "right", "wrong", "compile", "failed" */
+    char outcome[16]; /* "right", "wrong", "compile", "failed", "resources" (does not fit the device; counts for
+                         nothing) */
     double worst_ratio;
     char reason[512];
 };

@@ -23,7 +23,8 @@ void case_free(struct attention_case *c);
 /* element access by indices; sets round to the tensor's type */
 void case_set(const struct attention_tensor *tensor, void *elements, int64_t b, int64_t s, int64_t h, int64_t c,
               double value);
-double case_get(const struct attention_tensor *tensor, const void *elements, int64_t b, int64_t s, int64_t h, int64_t c);
+double case_get(const struct attention_tensor *tensor, const void *elements, int64_t b, int64_t s, int64_t h,
+                int64_t c);
 
 /* reference o and lse of a row */
 const double *case_o(const struct attention_case *c, int64_t b, int64_t h, int64_t i);

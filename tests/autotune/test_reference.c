@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #define assert_near(found, expected, tolerance)                                                                        \
-    assert_true(fabs((double)(found) - (double)(expected)) <= (tolerance) * fmax(1.0, fabs((double)(expected))))
+    assert_true(fabs((double)(found) - (double)(expected)) <= (tolerance)*fmax(1.0, fabs((double)(expected))))
 
 static void half_rounds_to_nearest_even(void **state)
 {
@@ -21,8 +21,8 @@ static void half_rounds_to_nearest_even(void **state)
     assert_int_equal(half_from_float(65519.9f), 0x7bff);
     assert_int_equal(half_from_float(65520.0f), 0x7c00);
     assert_int_equal(half_from_float(0x1p-24f), 1);
-    assert_int_equal(half_from_float(0x1p-25f), 0);      /* tie to even */
-    assert_int_equal(half_from_float(0x1.8p-24f), 2);    /* tie to even */
+    assert_int_equal(half_from_float(0x1p-25f), 0);        /* tie to even */
+    assert_int_equal(half_from_float(0x1.8p-24f), 2);      /* tie to even */
     assert_int_equal(half_from_float(0x1.000002p-25f), 1); /* just above the tie */
     assert_int_equal(half_from_float(1.0f + 0x1p-11f), 0x3c00);
     assert_int_equal(half_from_float(1.0f + 0x1.8p-10f), 0x3c02);

@@ -1,7 +1,7 @@
 /* The contract's tolerance: it accepts the naive algorithm and rejects planted mistakes, on every kind of input.
  *
- * A mistake is simulated by the reference of a changed problem, rounded to o's type: the best that a kernel with this mistake
- * can do, so what is caught here is caught in any kernel. */
+ * A mistake is simulated by the reference of a changed problem, rounded to o's type: the best that a kernel with this
+ * mistake can do, so what is caught here is caught in any kernel. */
 #include "attention_cases.h"
 
 #include <math.h>

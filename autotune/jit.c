@@ -1,0 +1,206 @@
+/* jit.c - the miss handler of a context: what libattune asks for when its stores do not have it.
+ *
+ * One generator behind a lock (expansion takes a millisecond, compiles run outside it) and one pool of compilers, both
+ * made on first need and kept. Tuning holds the generator for its whole run.
+ */
+#include "runtime/jit.h"
+#include "autotune/objects.h"
+#include "autotune/publish.h"
+#include "autotune/tune.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct jit {
+    pthread_mutex_t generator_lock;
+    struct generator *generator; /* NULL until first needed */
+    pthread_mutex_t pool_lock;
+    struct compiler_pool *pool; /* likewise */
+};
+
+/* takes the lock; the caller releases it, also after an error */
+static attune_status enter_generator(struct jit *jit, struct error *error)
+{
+    pthread_mutex_lock(&jit->generator_lock);
+    return jit->generator != NULL ? ATTUNE_OK : generator_create(NULL, &jit->generator, error);
+}
+
+static attune_status take_pool(struct jit *jit, struct compiler_pool **pool, struct error *error)
+{
+    pthread_mutex_lock(&jit->pool_lock);
+    attune_status status = jit->pool != NULL ? ATTUNE_OK : compiler_pool_create(NULL, &jit->pool, error);
+    *pool = jit->pool;
+    pthread_mutex_unlock(&jit->pool_lock);
+    return status;
+}
+
+/* the wanted candidate, and whether it is the default one */
+static attune_status choose(struct generator *generator, const struct jit_request *request, struct candidate *candidate,
+                            bool *is_default, struct error *error)
+{
+    const struct target *target = &request->device->target;
+    *is_default = request->candidate == NULL;
+    if (request->candidate == NULL) {
+        return candidate_default(generator, request->problem, target, candidate, error);
+    }
+    attune_status status = candidate_parse(generator, request->candidate, request->problem, target, candidate, error);
+    if (status == ATTUNE_OK) {
+        status = candidate_check(generator, candidate, request->problem, target, error);
+    }
+    if (status == ATTUNE_OK) {
+        struct candidate standard;
+        char name[CANDIDATE_TEXT_BYTES], wanted[CANDIDATE_TEXT_BYTES];
+        candidate_format(candidate, wanted);
+        if (candidate_default(generator, request->problem, target, &standard, NULL) == ATTUNE_OK) {
+            candidate_format(&standard, name);
+            *is_default = strcmp(name, wanted) == 0;
+        }
+    }
+    return status;
+}
+
+static attune_status jit_compile(void *data, const struct jit_request *request, struct record *record,
+                                 struct error *error)
+{
+    struct jit *jit = data;
+    struct object_road road;
+    struct object_job job = {0};
+    struct expansion scratch = {0};
+    struct candidate candidate;
+    struct compiler_pool *pool = NULL;
+    bool accepted = true, is_default = false;
+    memset(record, 0, sizeof *record);
+    attune_status status = stale_accepted(&accepted, error);
+    if (status == ATTUNE_OK) {
+        status = take_pool(jit, &pool, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = road_open(&road, pool, request->store, &request->device->target, SANITIZE_NONE, accepted, error);
+    }
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    status = enter_generator(jit, error);
+    if (status == ATTUNE_OK) {
+        status = choose(jit->generator, request, &candidate, &is_default, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = object_expand(jit->generator, &road, &candidate, request->problem, &scratch, &job, error);
+    }
+    pthread_mutex_unlock(&jit->generator_lock);
+    if (status == ATTUNE_OK) {
+        status = object_obtain(&road, &job, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = is_default ? publish_default(request->store, &road.target, request->problem, &job, record, error)
+                            : record_describe(record, RECORD_DEFAULT, request->problem, &job, error);
+    }
+    if (status == ATTUNE_OK) {
+        target_format(&road.target, record->device.target);
+    } else {
+        record_free(record);
+    }
+    expansion_free(&scratch);
+    object_job_free(&job);
+    return status;
+}
+
+static attune_status jit_tune(void *data, const struct jit_request *request, struct record *record, struct error *error)
+{
+    struct jit *jit = data;
+    struct compiler_pool *pool = NULL;
+    struct tune_result result = {0};
+    char device[64];
+    bool accepted = true;
+    snprintf(device, sizeof device, strcmp(request->driver->name, "host") == 0 ? "%s" : "%s:%d", request->driver->name,
+             request->ordinal);
+    struct tune_options options = {.device = device,
+                                   .budget_seconds = request->tune_seconds > 0.0 ? request->tune_seconds : 60.0};
+    memset(record, 0, sizeof *record);
+    attune_status status = stale_accepted(&accepted, error);
+    options.accept_stored = accepted;
+    if (status == ATTUNE_OK) {
+        status = take_pool(jit, &pool, error);
+    }
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    status = enter_generator(jit, error);
+    if (status == ATTUNE_OK) {
+        status = tune_run(jit->generator, pool, request->store, request->problem, &options, NULL, NULL, &result, error);
+    }
+    pthread_mutex_unlock(&jit->generator_lock);
+    if (status == ATTUNE_OK) {
+        *record = result.record; /* with what it owns */
+        memset(&result.record, 0, sizeof result.record);
+        tune_result_free(&result);
+    }
+    return status;
+}
+
+static const struct schema *jit_schema(void *data, const char *family)
+{
+    struct jit *jit = data;
+    const struct schema *schema =
+        enter_generator(jit, NULL) == ATTUNE_OK ? generator_schema(jit->generator, family) : NULL;
+    pthread_mutex_unlock(&jit->generator_lock);
+    return schema; /* lives as long as the generator, that is the handler */
+}
+
+static attune_status jit_identity(void *data, const struct target *target, char identity[DIGEST_HEX_BYTES],
+                                  struct error *error)
+{
+    struct compiler_pool *pool;
+    char compiler[64];
+    attune_status status = take_pool(data, &pool, error);
+    return status == ATTUNE_OK
+               ? compiler_identity(pool, target, COMPILER_AUTO, SANITIZE_NONE, compiler, identity, error)
+               : status;
+}
+
+static void jit_destroy(void *data)
+{
+    struct jit *jit = data;
+    if (jit->pool != NULL) {
+        compiler_pool_destroy(jit->pool);
+    }
+    if (jit->generator != NULL) {
+        generator_destroy(jit->generator);
+    }
+    pthread_mutex_destroy(&jit->generator_lock);
+    pthread_mutex_destroy(&jit->pool_lock);
+    free(jit);
+}
+
+attune_status attune_jit_register(attune_context *context)
+{
+    if (context == NULL) {
+        return ATTUNE_INVALID;
+    }
+    struct jit *jit = calloc(1, sizeof *jit);
+    if (jit == NULL) {
+        return ATTUNE_NO_MEMORY;
+    }
+    if (pthread_mutex_init(&jit->generator_lock, NULL) != 0) {
+        free(jit);
+        return ATTUNE_NO_MEMORY;
+    }
+    if (pthread_mutex_init(&jit->pool_lock, NULL) != 0) {
+        pthread_mutex_destroy(&jit->generator_lock);
+        free(jit);
+        return ATTUNE_NO_MEMORY;
+    }
+    const struct jit_handler handler = {.data = jit,
+                                        .destroy = jit_destroy,
+                                        .compile = jit_compile,
+                                        .tune = jit_tune,
+                                        .schema = jit_schema,
+                                        .identity = jit_identity};
+    attune_status status = context_set_jit(context, &handler);
+    if (status != ATTUNE_OK) {
+        jit_destroy(jit);
+    }
+    return status;
+}

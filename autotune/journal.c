@@ -1,0 +1,100 @@
+/* journal.c - append-only JSON lines. */
+#include "autotune/journal.h"
+
+#include "base/locale.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+attune_status journal_open(struct journal *journal, struct store *store, const char *run, struct error *error)
+{
+    *journal = (struct journal){.file = -1};
+    if (store_path(store)[0] == '\0') {
+        return ATTUNE_OK;
+    }
+    attune_status status = store_journal_path(store, run, journal->path, sizeof journal->path, error);
+    if (status != ATTUNE_OK) {
+        journal->path[0] = '\0';
+        return status;
+    }
+    journal->file = open(journal->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (journal->file < 0) {
+        attune_status failed = error_errno(error, errno, "%s cannot be written", journal->path);
+        journal->path[0] = '\0';
+        return failed;
+    }
+    return ATTUNE_OK;
+}
+
+static bool write_all(int file, const char *bytes, size_t length)
+{
+    while (length > 0) {
+        ssize_t written = write(file, bytes, length);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            return false;
+        }
+        bytes += written;
+        length -= (size_t)written;
+    }
+    return true;
+}
+
+void journal_write(struct journal *journal, json_t *line)
+{
+    if (journal->file >= 0 && line != NULL) {
+        locale_t previous = locale_enter();
+        char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        locale_leave(previous);
+        struct buffer bytes = BUFFER_INIT; /* one write a line: a reader never sees half of two */
+        buffer_text(&bytes, text != NULL ? text : "{}");
+        buffer_text(&bytes, "\n");
+        free(text);
+        if (buffer_ok(&bytes, NULL) != ATTUNE_OK || !write_all(journal->file, bytes.data, bytes.length) ||
+            fdatasync(journal->file) != 0) {
+            warn_once(journal->path, "the journal %s ends here: %s", journal->path, strerror(errno));
+            journal_close(journal);
+        }
+        buffer_free(&bytes);
+    }
+    json_decref(line);
+}
+
+/* a compiler's or driver's text may be cut in the middle of a character, or be no UTF-8 at all */
+static json_t *any_string(const char *text)
+{
+    json_t *json = json_string(text);
+    if (json == NULL) {
+        char plain[512];
+        size_t length = 0;
+        for (; text[length] != '\0' && length + 1 < sizeof plain; length++) {
+            plain[length] = (unsigned char)text[length] < 0x80 ? text[length] : '?';
+        }
+        plain[length] = '\0';
+        json = json_string(plain);
+    }
+    return json;
+}
+
+void journal_outcome(struct journal *journal, const char *stage, const struct tune_outcome *outcome)
+{
+    journal_write(journal, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:f, s:f, s:i, s:i, s:i}", "kind", "outcome",
+                                     "stage", stage, "id", outcome->id, "candidate", outcome->candidate, "outcome",
+                                     outcome->outcome, "reason", any_string(outcome->reason), "microseconds",
+                                     outcome->microseconds, "spread", outcome->spread, "registers", outcome->registers,
+                                     "scratch_bytes", outcome->scratch_bytes, "shared_bytes", outcome->shared_bytes));
+}
+
+void journal_close(struct journal *journal)
+{
+    if (journal->file >= 0) {
+        close(journal->file);
+        journal->file = -1;
+    }
+}

@@ -1,0 +1,37 @@
+/* measure.h - from samples to a winner, whatever the timer: rounds, robust statistics, ties.
+ *
+ * Samples of all entries are interleaved, and every round takes the baseline before and after the others: an entry
+ * counts by its ratio to the baseline of the same round, so that a clock that changes half-way changes nothing. Samples
+ * that are zero, negative, NaN or infinite are discarded.
+ */
+#ifndef AUTOTUNE_MEASURE_H
+#define AUTOTUNE_MEASURE_H
+
+#include "base/error.h"
+
+struct measure_source {
+    void *data;
+    attune_status (*sample)(void *data, int entry, double *microseconds, struct error *error);
+    double (*now)(void *data); /* seconds, for the deadline; NULL: clock_seconds */
+};
+
+struct measure_result {
+    double microseconds; /* median; 0 when no sample was good */
+    double spread;       /* median absolute deviation */
+    int samples;
+};
+
+enum { MEASURE_ROUNDS_MAX = 64 };
+
+/* At most `rounds` rounds over `count` entries; entry `baseline` is the yardstick. After the first round none is begun
+ * past `deadline` (0: none). *done says how many were made. A failing sample ends the measurement with its status. */
+attune_status measure_rounds(const struct measure_source *source, int count, int baseline, int rounds, double deadline,
+                             struct measure_result *results, int *done, struct error *error);
+
+/* The winner: of the entries within `tie` (0.01) of the fastest the baseline if it is among them, else the first in
+ * order. -1 when none has a good sample. */
+int measure_choose(const struct measure_result *results, int count, int baseline, double tie);
+
+double median_of(double *values, int count); /* reorders values; 0 for count 0 */
+
+#endif

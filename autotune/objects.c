@@ -1,0 +1,177 @@
+/* objects.c - from a candidate to a binary. */
+#include "autotune/objects.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+attune_status road_open(struct object_road *road, struct compiler_pool *pool, struct store *store,
+                        const struct target *target, enum sanitize sanitize, bool accept_other, struct error *error)
+{
+    struct error reason = {0};
+    *road = (struct object_road){.pool = pool,
+                                 .store = store,
+                                 .target = *target,
+                                 .sanitize = sanitize,
+                                 .accept_other = accept_other,
+                                 .keep_bytes = true};
+    road->toolchain = compiler_identity(pool, target, COMPILER_AUTO, sanitize, road->compiler, road->identity, &reason);
+    if (road->toolchain == ATTUNE_OK) {
+        return ATTUNE_OK;
+    }
+    road->identity[0] = '\0';
+    snprintf(road->toolchain_message, sizeof road->toolchain_message, "%.500s", reason.message);
+    if (road->toolchain == ATTUNE_NO_TOOLCHAIN && store != NULL && accept_other) {
+        return ATTUNE_OK;
+    }
+    return error_set(error, road->toolchain, "%s", reason.message);
+}
+
+attune_status stale_accepted(bool *accepted, struct error *error)
+{
+    const char *text = getenv("ATTUNE_STALE");
+    *accepted = text == NULL || text[0] == '\0' || strcmp(text, "accept") == 0;
+    if (!*accepted && strcmp(text, "retune") != 0) {
+        return error_set(error, ATTUNE_INVALID, "ATTUNE_STALE=%s: use accept or retune", text);
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status job_fails(struct object_job *job, attune_status status, const struct error *reason,
+                               struct error *error)
+{
+    job->status = status;
+    snprintf(job->message, sizeof job->message, "%.500s", reason->message);
+    return error_set(error, status, "%s", reason->message);
+}
+
+attune_status object_expand(struct generator *generator, const struct object_road *road,
+                            const struct candidate *candidate, const struct problem *problem, struct expansion *scratch,
+                            struct object_job *job, struct error *error)
+{
+    struct error reason = {0};
+    *job = (struct object_job){.candidate = *candidate};
+    job->resources.vector_registers = job->resources.scratch_bytes = job->resources.shared_bytes = -1;
+    candidate_format(candidate, job->name);
+    candidate_id(candidate, job->id);
+    attune_status status = candidate_expand(generator, candidate, problem, &road->target, scratch, &reason);
+    if (status != ATTUNE_OK) {
+        return job_fails(job, status, &reason, error);
+    }
+    job->launch = scratch->launch;
+    job->template_digest = scratch->template_digest;
+    const struct object_key key = {
+        .shown = buffer_string(&scratch->shown),
+        .shown_bytes = scratch->shown.length,
+        .vocabulary = scratch->vocabulary_digest,
+        .options = compiler_options_text(&road->target, COMPILER_AUTO, road->sanitize, 0),
+        .target = road->target,
+        .identity = road->identity,
+    };
+    object_key_digest(&key, &job->object, &job->source_key);
+    job->source_bytes = scratch->compile.length;
+    job->source = malloc(job->source_bytes + 1);
+    if (job->source == NULL) {
+        error_no_memory(&reason);
+        return job_fails(job, ATTUNE_NO_MEMORY, &reason, error);
+    }
+    memcpy(job->source, buffer_string(&scratch->compile), job->source_bytes + 1);
+    return ATTUNE_OK;
+}
+
+static attune_status take_stored(const struct object_road *road, struct object_job *job, const struct digest *object)
+{
+    struct object_header header;
+    attune_status status = store_object_get(road->store, object, &header, &job->bytes, NULL);
+    if (status != ATTUNE_OK) {
+        buffer_clear(&job->bytes);
+        return status;
+    }
+    job->object = *object;
+    job->reused = true;
+    job->other_compiler = strcmp(header.identity, road->identity) != 0;
+    snprintf(job->compiler, sizeof job->compiler, "%s", header.compiler);
+    snprintf(job->identity, sizeof job->identity, "%s", header.identity);
+    return ATTUNE_OK;
+}
+
+/* ATTUNE_NOT_FOUND when nothing fits */
+static attune_status look_up(const struct object_road *road, struct object_job *job)
+{
+    struct digest other;
+    if (road->store == NULL) {
+        return ATTUNE_NOT_FOUND;
+    }
+    if (road->identity[0] != '\0' && take_stored(road, job, &job->object) == ATTUNE_OK) {
+        return ATTUNE_OK;
+    }
+    if (road->accept_other && store_object_find_source(road->store, &job->source_key, &other, NULL) == ATTUNE_OK) {
+        return take_stored(road, job, &other);
+    }
+    return ATTUNE_NOT_FOUND;
+}
+
+static attune_status compile(const struct object_road *road, struct object_job *job, struct error *error)
+{
+    struct compile_result result = {0};
+    const struct compile_request request = {
+        .target = road->target, .sanitize = road->sanitize, .source = job->source, .source_bytes = job->source_bytes};
+    if (road->toolchain != ATTUNE_OK) {
+        return error_set(error, road->toolchain, "%s", road->toolchain_message);
+    }
+    attune_status status = compiler_compile(road->pool, &request, &result, error);
+    if (status == ATTUNE_OK) {
+        struct object_header header = {.source = job->source_key};
+        target_format(&road->target, header.target);
+        snprintf(header.compiler, sizeof header.compiler, "%s", result.compiler);
+        snprintf(header.identity, sizeof header.identity, "%s", result.identity);
+        snprintf(header.kernel, sizeof header.kernel, "%s", job->launch.kernel);
+        memcpy(job->compiler, header.compiler, sizeof job->compiler);
+        memcpy(job->identity, header.identity, sizeof job->identity);
+        job->seconds = result.seconds;
+        job->bytes = result.object;
+        result.object = (struct buffer)BUFFER_INIT;
+        if (road->store != NULL) { /* a store that cannot keep it warns by itself; the object still serves */
+            store_object_put(road->store, &job->object, &header, job->bytes.data, job->bytes.length, NULL);
+        }
+    }
+    job->log = result.log;
+    result.log = (struct buffer)BUFFER_INIT;
+    compile_result_free(&result);
+    return status;
+}
+
+attune_status object_obtain(const struct object_road *road, struct object_job *job, struct error *error)
+{
+    struct error reason = {0};
+    if (!road->keep_bytes && road->store != NULL && road->identity[0] != '\0' &&
+        store_object_has(road->store, &job->object)) {
+        job->reused = true;
+        return ATTUNE_OK;
+    }
+    attune_status status = look_up(road, job);
+    if (status != ATTUNE_OK) {
+        status = compile(road, job, &reason);
+    }
+    free(job->source);
+    job->source = NULL;
+    if (status != ATTUNE_OK) {
+        return job_fails(job, status, &reason, error);
+    }
+    if (codeobject_resources(job->bytes.data, job->bytes.length, job->launch.kernel, &job->resources, NULL) !=
+        ATTUNE_OK) {
+        job->resources.vector_registers = job->resources.scratch_bytes = job->resources.shared_bytes = -1;
+    }
+    if (!road->keep_bytes) {
+        buffer_free(&job->bytes);
+    }
+    return ATTUNE_OK;
+}
+
+void object_job_free(struct object_job *job)
+{
+    free(job->source);
+    buffer_free(&job->bytes);
+    buffer_free(&job->log);
+    job->source = NULL;
+}

@@ -1,0 +1,83 @@
+/* objects.h - the one road from a candidate to a binary: expand -> key -> store -> compile -> store.
+ *
+ * The miss handler, the tuner, `compile --space` and verification all walk it. Expansion needs the generator and so
+ * belongs to one thread; the rest is thread-safe.
+ */
+#ifndef AUTOTUNE_OBJECTS_H
+#define AUTOTUNE_OBJECTS_H
+
+#include "base/codeobject.h"
+#include "cache/store.h"
+#include "generator/compiler.h"
+#include "generator/generator.h"
+
+/* what all objects of one run share */
+struct object_road {
+    struct compiler_pool *pool;
+    struct store *store; /* NULL: nothing is looked up or kept */
+    struct target target;
+    enum sanitize sanitize;
+    bool accept_other; /* an object of the same source by another compiler will do */
+    bool keep_bytes;   /* false: jobs only see to it that the store has the object (`compile --space`) */
+    /* filled by road_open; identity is "" when the compiler is missing: then stored objects of others are all there is
+     */
+    char compiler[64];
+    char identity[DIGEST_HEX_BYTES];
+    attune_status toolchain;
+    char toolchain_message[512];
+};
+
+/* Asks the pool who would compile. A missing toolchain is not an error here. `sanitize` objects are never shared with
+ * the store's others: their options differ. */
+attune_status road_open(struct object_road *road, struct compiler_pool *pool, struct store *store,
+                        const struct target *target, enum sanitize sanitize, bool accept_other, struct error *error);
+
+/* $ATTUNE_STALE: accept (the default) or retune; true for accept. Other values are ATTUNE_INVALID */
+attune_status stale_accepted(bool *accepted, struct error *error);
+
+struct object_job {
+    struct candidate candidate;
+    char name[CANDIDATE_TEXT_BYTES];
+    char id[CANDIDATE_ID_BYTES];
+    struct launch launch;
+    struct digest template_digest;
+    struct digest source_key; /* key without the compiler */
+    struct digest object;     /* name in the store */
+    char *source;             /* text for the compiler; gone once compiled */
+    size_t source_bytes;
+    /* result */
+    attune_status status;
+    char message[512];
+    struct buffer bytes;
+    struct buffer log;
+    char compiler[64];
+    char identity[DIGEST_HEX_BYTES];
+    bool reused;                /* taken from the store */
+    bool other_compiler;        /* and made by another one than would compile now */
+    struct resources resources; /* zero when the object says nothing; the sizes are -1 then */
+    double seconds;             /* of the compile */
+};
+
+/* Expansion and key; `scratch` is reused between calls. The job's status is set too. */
+attune_status object_expand(struct generator *generator, const struct object_road *road,
+                            const struct candidate *candidate, const struct problem *problem, struct expansion *scratch,
+                            struct object_job *job, struct error *error);
+
+/* The binary: stored under the key, stored by another compiler if the road accepts that, or compiled and stored.
+ * Thread-safe. Sets the job's status and message. */
+attune_status object_obtain(const struct object_road *road, struct object_job *job, struct error *error);
+
+void object_job_free(struct object_job *job); /* frees what it owns, not itself */
+
+/* Jobs of a list of candidates, in the list's order, while threads work ahead of the reader. */
+struct pipeline;
+attune_status pipeline_create(struct generator *generator, const struct object_road *road,
+                              const struct problem *problem, const struct candidate *candidates, int count, int threads,
+                              struct pipeline **pipeline, struct error *error);
+/* The next job, done or failed (job->status), valid until the following call; NULL after the last. Expands ahead, so it
+ * must be called by the generator's thread. */
+struct object_job *pipeline_next(struct pipeline *pipeline);
+int pipeline_done(struct pipeline *pipeline);     /* jobs whose object is there or failed, read or not */
+void pipeline_destroy(struct pipeline *pipeline); /* waits for compiles in flight; starts no more */
+
+#endif

@@ -1,0 +1,137 @@
+/* oracle.c - making, preparing and freeing the cases of a problem. */
+#include "autotune/oracle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void oracle_case_free(struct oracle_case *test)
+{
+    for (int i = 0; i < test->tensor_count; i++) {
+        free(test->tensors[i].host);
+        if (test->expected != NULL) {
+            free(test->expected[i]);
+        }
+        if (test->tolerance != NULL) {
+            free(test->tolerance[i]);
+        }
+    }
+    free(test->expected);
+    free(test->tolerance);
+    free(test->rows.rows);
+    reference_free(&test->reference);
+    *test = (struct oracle_case){0};
+}
+
+attune_status oracle_create(struct generator *generator, const struct problem *problem, uint64_t seed,
+                            struct oracle **oracle, struct error *error)
+{
+    *oracle = NULL;
+    struct oracle *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return error_no_memory(error);
+    }
+    if (pthread_mutex_init(&made->lock, NULL) != 0) {
+        free(made);
+        return error_no_memory(error);
+    }
+    made->problem = *problem;
+    made->seed = seed;
+    made->is_attention = strcmp(problem->schema->family, "attention.forward") == 0 && problem->schema->built_in;
+    attune_status status =
+        made->is_attention ? attention_cases_list(made, error) : family_cases_list(generator, made, error);
+    if (status != ATTUNE_OK) {
+        oracle_destroy(made);
+        return status;
+    }
+    *oracle = made;
+    return ATTUNE_OK;
+}
+
+void oracle_destroy(struct oracle *oracle)
+{
+    if (oracle == NULL) {
+        return;
+    }
+    oracle_device_destroy(oracle->device);
+    for (int i = 0; i < oracle->case_count; i++) {
+        oracle_case_free(&oracle->cases[i]);
+    }
+    pthread_mutex_destroy(&oracle->lock);
+    free(oracle);
+}
+
+static attune_status make_inputs(struct oracle *oracle, struct oracle_case *test, struct error *error)
+{
+    attune_status status = ATTUNE_OK;
+    if (!test->has_inputs) {
+        status = oracle->is_attention ? attention_case_inputs(oracle, test, error)
+                                      : error_set(error, ATTUNE_INTERNAL, "case %s was not prepared", test->label);
+        test->has_inputs = status == ATTUNE_OK;
+    }
+    return status;
+}
+
+attune_status oracle_prepare_case(struct oracle *oracle, struct oracle_case *test, struct error *error)
+{
+    attune_status status = ATTUNE_OK;
+    pthread_mutex_lock(&oracle->lock);
+    if (!test->ready) {
+        status = make_inputs(oracle, test, error);
+        if (status == ATTUNE_OK) {
+            status = attention_case_answers(oracle, test, error);
+        }
+        test->ready = status == ATTUNE_OK;
+    }
+    pthread_mutex_unlock(&oracle->lock);
+    return status;
+}
+
+attune_status oracle_timed_case(struct oracle *oracle, struct oracle_case **test, struct error *error)
+{
+    for (int i = 0; i < oracle->case_count; i++) {
+        struct oracle_case *one = &oracle->cases[i];
+        if (one->kind == INPUT_NORMAL && !one->companion && !one->scattered && !one->twin) {
+            *test = one;
+            pthread_mutex_lock(&oracle->lock);
+            attune_status status = make_inputs(oracle, one, error);
+            pthread_mutex_unlock(&oracle->lock);
+            return status;
+        }
+    }
+    return error_set(error, ATTUNE_INTERNAL, "the oracle has no case to time");
+}
+
+attune_status oracle_prepare(struct oracle *oracle, bool companions, struct error *error)
+{
+    for (int i = 0; i < oracle->case_count; i++) {
+        struct oracle_case *test = &oracle->cases[i];
+        if (test->twin || (test->companion && !companions)) {
+            continue;
+        }
+        attune_status status = oracle_prepare_case(oracle, test, error);
+        if (status != ATTUNE_OK) {
+            return status;
+        }
+    }
+    return ATTUNE_OK;
+}
+
+double oracle_operations(const struct oracle *oracle)
+{
+    return oracle->operations;
+}
+
+attune_status oracle_check(struct oracle *oracle, const struct driver *driver, int ordinal, const void *object,
+                           size_t object_bytes, const struct launch *launch, struct verdict *verdict,
+                           struct error *error)
+{
+    if (oracle->device == NULL || !oracle_device_is(oracle->device, driver, ordinal)) {
+        oracle_device_destroy(oracle->device);
+        oracle->device = NULL;
+        attune_status status = oracle_device_create(oracle, driver, ordinal, true, &oracle->device, error);
+        if (status != ATTUNE_OK) {
+            return status;
+        }
+    }
+    return oracle_device_check(oracle->device, object, object_bytes, launch, verdict, error);
+}

@@ -1,0 +1,96 @@
+/* oracle.h - inside of the oracle: the cases that a candidate must pass, and their state on a device.
+ *
+ * A case is one call with inputs and right answers: the problem's own sizes for each kind of input, and, on real
+ * devices, two small companions of the same specialisation that hold every edge and are checked in every row. Cases are
+ * prepared when first needed (attention) or at creation (families whose reference is Lua, which one thread alone may
+ * run).
+ */
+#ifndef AUTOTUNE_ORACLE_H
+#define AUTOTUNE_ORACLE_H
+
+#include "autotune/attention.h"
+#include "autotune/guarded.h"
+#include "autotune/inputs.h"
+#include "autotune/kernel.h"
+#include "autotune/reference.h"
+#include "autotune/verify.h"
+
+#include <pthread.h>
+
+enum { ORACLE_TENSORS_MAX = 16, ORACLE_CASES_MAX = 16 };
+
+struct oracle_tensor {
+    char name[FIELD_NAME_BYTES];
+    enum dtype dtype;
+    bool output;
+    int64_t elements;
+    void *host; /* inputs: the elements */
+};
+
+struct oracle_case {
+    char label[64]; /* "normal", "peaked, 2 x 8 heads, 287 on 429" */
+    int kind;
+    bool companion; /* not the problem's own sizes */
+    bool scattered; /* gaps between rows; skipped for kernels that fix a stride, for which the dense twin stands in */
+    bool twin;      /* only for kernels that fix a stride */
+    bool has_inputs, ready;
+    struct problem problem;
+    int tensor_count;
+    struct oracle_tensor tensors[ORACLE_TENSORS_MAX];
+    /* attention.forward */
+    struct attention attention;
+    struct reference_rows rows;
+    struct reference reference;
+    /* other families */
+    double **expected; /* by tensor; NULL for inputs */
+    double **tolerance;
+};
+
+struct oracle_device;
+
+struct oracle {
+    struct problem problem;
+    bool is_attention;
+    uint64_t seed;
+    double operations;
+    int case_count;
+    struct oracle_case cases[ORACLE_CASES_MAX];
+    pthread_mutex_t lock;         /* preparation of cases */
+    struct oracle_device *device; /* of oracle_check */
+};
+
+/* every case that a check will need, ahead of time: may run in its own thread while objects are compiled */
+attune_status oracle_prepare(struct oracle *oracle, bool companions, struct error *error);
+double oracle_operations(const struct oracle *oracle); /* floating-point operations of the problem; 0 unknown */
+
+/* make a case's inputs and answers unless they are there; thread-safe for attention */
+attune_status oracle_prepare_case(struct oracle *oracle, struct oracle_case *test, struct error *error);
+/* the problem's own sizes, normal inputs, contiguous: what is timed. Only its inputs are made */
+attune_status oracle_timed_case(struct oracle *oracle, struct oracle_case **test, struct error *error);
+void oracle_case_free(struct oracle_case *test);
+
+/* oracle_attention.c */
+attune_status attention_cases_list(struct oracle *oracle, struct error *error);
+attune_status attention_case_inputs(const struct oracle *oracle, struct oracle_case *test, struct error *error);
+attune_status attention_case_answers(const struct oracle *oracle, struct oracle_case *test, struct error *error);
+int attention_case_values(const struct oracle_case *test, void *const *pointers, void *seed_pointer,
+                          void *offset_pointer, struct named_value *values);
+bool attention_case_compare(const struct oracle_case *test, void *const *outputs, struct verdict *verdict);
+enum { ATTENTION_VALUES = 40 };
+
+/* oracle_family.c */
+attune_status family_cases_list(struct generator *generator, struct oracle *oracle, struct error *error);
+bool family_case_compare(const struct oracle_case *test, void *const *outputs, struct verdict *verdict);
+
+/* One device's memory for an oracle's cases. `guards` false: exact blocks (sanitizer runners). Not thread-safe. */
+attune_status oracle_device_create(struct oracle *oracle, const struct driver *driver, int ordinal, bool guards,
+                                   struct oracle_device **device, struct error *error);
+void oracle_device_destroy(struct oracle_device *device);
+bool oracle_device_is(const struct oracle_device *device, const struct driver *driver, int ordinal);
+attune_status oracle_device_check(struct oracle_device *device, const void *object, size_t object_bytes,
+                                  const struct launch *launch, struct verdict *verdict, struct error *error);
+
+/* device memory that checks of ordinary candidates will take */
+uint64_t oracle_device_bytes(const struct oracle_device *device);
+
+#endif

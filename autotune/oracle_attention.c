@@ -1,0 +1,242 @@
+/* oracle_attention.c - the cases of attention.forward. */
+#include "autotune/oracle.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* fp64 work on the CPU that one case may cost: about two seconds on 16 cores. More is sampled by rows. */
+static const double operations_limit = 4e10;
+
+enum { TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_O, TENSOR_LSE };
+
+static void set_tensor(struct oracle_case *test, const char *name, enum dtype dtype, bool output, int64_t elements)
+{
+    struct oracle_tensor *tensor = &test->tensors[test->tensor_count++];
+    snprintf(tensor->name, sizeof tensor->name, "%s", name);
+    tensor->dtype = dtype;
+    tensor->output = output;
+    tensor->elements = elements;
+}
+
+static attune_status add_case(struct oracle *oracle, const struct problem *problem, int kind, bool companion,
+                              bool scattered, bool twin, struct error *error)
+{
+    struct oracle_case *test = &oracle->cases[oracle->case_count];
+    struct attention *a = &test->attention;
+    attune_status status = attention_from_problem(problem, a, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    if (scattered) {
+        attention_scattered(a);
+    }
+    test->kind = kind;
+    test->companion = companion;
+    test->scattered = scattered;
+    test->twin = twin;
+    test->problem = *problem;
+    int used = snprintf(test->label, sizeof test->label, "%s inputs", input_kind_name(kind));
+    if (companion) {
+        snprintf(test->label + used, sizeof test->label - (size_t)used, ", lengths %lld on %lld",
+                 (long long)a->seqlen_q, (long long)a->seqlen_k);
+    }
+    set_tensor(test, "q", a->q.dtype, false, a->q.span);
+    set_tensor(test, "k", a->k.dtype, false, a->k.span);
+    set_tensor(test, "v", a->v.dtype, false, a->v.span);
+    set_tensor(test, "o", a->o.dtype, true, a->o.span);
+    if (a->lse) {
+        set_tensor(test, "lse", DTYPE_F32, true, a->batch * a->heads * a->seqlen_q);
+    }
+    oracle->case_count++;
+    return ATTUNE_OK;
+}
+
+/* the same specialisation at small sizes */
+static attune_status shrink(const struct problem *problem, int64_t seqlen_q, int64_t seqlen_k, struct problem *small,
+                            struct error *error)
+{
+    *small = *problem;
+    int64_t ratio = problem_integer(problem, "heads") / problem_integer(problem, "kv_heads");
+    const struct {
+        const char *field;
+        int64_t value;
+    } sizes[] = {{"batch", 2}, {"heads", 2 * ratio}, {"kv_heads", 2}, {"seqlen_q", seqlen_q}, {"seqlen_k", seqlen_k}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        attune_status status = problem_set_integer(small, sizes[i].field, sizes[i].value, error);
+        if (status != ATTUNE_OK) {
+            return status;
+        }
+    }
+    return problem_check(small, error);
+}
+
+attune_status attention_cases_list(struct oracle *oracle, struct error *error)
+{
+    const struct problem *problem = &oracle->problem;
+    struct problem tails, edges;
+    struct attention a;
+    attune_status status = attention_from_problem(problem, &a, error);
+    /* three K tiles of 128 and a tail, two Q tiles and a tail; then rows without keys, or less than one tile */
+    if (status == ATTUNE_OK) {
+        status = shrink(problem, 287, 429, &tails, error);
+    }
+    if (status == ATTUNE_OK) {
+        status =
+            a.causal == CAUSAL_NONE ? shrink(problem, 5, 7, &edges, error) : shrink(problem, 300, 45, &edges, error);
+    }
+    /* cheap cases that catch most mistakes come first */
+    static const int order[] = {INPUT_STRUCTURED, INPUT_NORMAL, INPUT_PEAKED};
+    for (int i = 0; i < INPUT_KINDS && status == ATTUNE_OK; i++) {
+        status = add_case(oracle, &tails, order[i], true, true, false, error);
+        if (status == ATTUNE_OK) {
+            status = add_case(oracle, &tails, order[i], true, false, true, error);
+        }
+    }
+    if (status == ATTUNE_OK) {
+        status = add_case(oracle, &edges, INPUT_NORMAL, true, true, false, error);
+    }
+    for (int i = 0; i < INPUT_KINDS && status == ATTUNE_OK; i++) {
+        bool scattered = order[i] == INPUT_STRUCTURED;
+        status = add_case(oracle, problem, order[i], false, scattered, false, error);
+        if (status == ATTUNE_OK && scattered) {
+            status = add_case(oracle, problem, order[i], false, false, true, error);
+        }
+    }
+    if (status == ATTUNE_OK) {
+        oracle->operations = attention_operations(&a);
+    }
+    return status;
+}
+
+attune_status attention_case_inputs(const struct oracle *oracle, struct oracle_case *test, struct error *error)
+{
+    struct oracle_tensor *t = test->tensors;
+    for (int i = 0; i < test->tensor_count; i++) {
+        if (t[i].host == NULL && !t[i].output) {
+            t[i].host = malloc((size_t)t[i].elements * dtype_size(t[i].dtype) + 1);
+            if (t[i].host == NULL) {
+                return error_no_memory(error);
+            }
+        }
+    }
+    return inputs_attention(&test->attention, test->kind, oracle->seed, t[TENSOR_Q].host, t[TENSOR_K].host,
+                            t[TENSOR_V].host, error);
+}
+
+attune_status attention_case_answers(const struct oracle *oracle, struct oracle_case *test, struct error *error)
+{
+    const struct oracle_tensor *t = test->tensors;
+    attune_status status = ATTUNE_OK;
+    if (test->rows.rows == NULL) {
+        status = reference_choose_rows(&test->attention, operations_limit, oracle->seed, &test->rows, error);
+    }
+    return status == ATTUNE_OK ? reference_compute(&test->attention, t[TENSOR_Q].host, t[TENSOR_K].host,
+                                                   t[TENSOR_V].host, &test->rows, false, &test->reference, error)
+                               : status;
+}
+
+int attention_case_values(const struct oracle_case *test, void *const *pointers, void *seed_pointer,
+                          void *offset_pointer, struct named_value *values)
+{
+    const struct attention *a = &test->attention;
+    const struct attention_tensor *tensors[] = {&a->q, &a->k, &a->v, &a->o};
+    static const char *const strides[4][3] = {{"q_batch_stride", "q_seq_stride", "q_head_stride"},
+                                              {"k_batch_stride", "k_seq_stride", "k_head_stride"},
+                                              {"v_batch_stride", "v_seq_stride", "v_head_stride"},
+                                              {"o_batch_stride", "o_seq_stride", "o_head_stride"}};
+    static const char *const names[] = {"q", "k", "v", "o", "lse"};
+    int n = 0;
+    for (int i = 0; i < 5; i++) {
+        values[n++] = (struct named_value){
+            .name = names[i], .kind = NAMED_POINTER, .pointer = i < test->tensor_count ? pointers[i] : NULL};
+    }
+    for (int i = 0; i < 4; i++) {
+        const int64_t numbers[3] = {tensors[i]->batch_stride, tensors[i]->seq_stride, tensors[i]->head_stride};
+        for (int s = 0; s < 3; s++) {
+            values[n++] = (struct named_value){.name = strides[i][s], .kind = NAMED_INTEGER, .integer = numbers[s]};
+        }
+    }
+    values[n++] = (struct named_value){.name = "scale", .kind = NAMED_REAL, .real = (double)a->scale};
+    values[n++] =
+        (struct named_value){.name = "dropout_threshold", .kind = NAMED_INTEGER, .integer = a->dropout_threshold};
+    values[n++] = (struct named_value){.name = "dropout_scale", .kind = NAMED_REAL, .real = (double)a->dropout_scale};
+    /* with pointers the plain values are wrong on purpose: a kernel that reads them fails */
+    uint64_t seed = seed_pointer != NULL ? ~a->seed : a->seed;
+    uint64_t offset = offset_pointer != NULL ? a->offset ^ 1 : a->offset;
+    values[n++] = (struct named_value){.name = "seed", .kind = NAMED_INTEGER, .integer = (int64_t)seed};
+    values[n++] = (struct named_value){.name = "offset", .kind = NAMED_INTEGER, .integer = (int64_t)offset};
+    values[n++] = (struct named_value){.name = "seed_pointer", .kind = NAMED_POINTER, .pointer = seed_pointer};
+    values[n++] = (struct named_value){.name = "offset_pointer", .kind = NAMED_POINTER, .pointer = offset_pointer};
+    return n;
+}
+
+/* Every row of o written, nothing between rows touched. The rows of a layout are walked in the order of memory. */
+static bool rows_written(const struct oracle_case *test, const char *o, char *reason, size_t reason_bytes)
+{
+    const struct attention *a = &test->attention;
+    size_t size = dtype_size(a->o.dtype);
+    bool head_major = a->o.head_stride > a->o.seq_stride;
+    int64_t outer = head_major ? a->heads : a->seqlen_q, inner = head_major ? a->seqlen_q : a->heads;
+    int64_t expected = 0; /* where the next row would start without a gap */
+    for (int64_t b = 0; b < a->batch; b++) {
+        for (int64_t x = 0; x < outer; x++) {
+            for (int64_t y = 0; y < inner; y++) {
+                int64_t head = head_major ? x : y, query = head_major ? y : x;
+                int64_t start = b * a->o.batch_stride + query * a->o.seq_stride + head * a->o.head_stride;
+                for (int64_t i = expected; i < start; i++) {
+                    if (!convert_is_poison(a->o.dtype, o, (size_t)i)) {
+                        snprintf(reason, reason_bytes,
+                                 "o: element %lld between rows was written (next row: batch %lld, "
+                                 "head %lld, query %lld)",
+                                 (long long)i, (long long)b, (long long)head, (long long)query);
+                        return false;
+                    }
+                }
+                size_t bad = convert_find_nan(a->o.dtype, o + (size_t)start * size, (size_t)a->head_dim_v);
+                if (bad < (size_t)a->head_dim_v) {
+                    bool poison = convert_is_poison(a->o.dtype, o, (size_t)start + bad);
+                    snprintf(reason, reason_bytes, "o: batch %lld, head %lld, query %lld, column %zu is %s",
+                             (long long)b, (long long)head, (long long)query, bad, poison ? "never written" : "NaN");
+                    return false;
+                }
+                expected = start + a->head_dim_v;
+            }
+        }
+    }
+    return true;
+}
+
+static bool whole_written(const struct oracle_tensor *tensor, const void *elements, char *reason, size_t reason_bytes)
+{
+    size_t count = (size_t)tensor->elements, bad = convert_find_nan(tensor->dtype, elements, count);
+    if (bad < count) {
+        snprintf(reason, reason_bytes, "%s: element %zu is %s", tensor->name, bad,
+                 convert_is_poison(tensor->dtype, elements, bad) ? "never written" : "NaN");
+    }
+    return bad == count;
+}
+
+bool attention_case_compare(const struct oracle_case *test, void *const *outputs, struct verdict *verdict)
+{
+    const void *o = outputs[TENSOR_O];
+    const float *lse = test->attention.lse ? outputs[TENSOR_LSE] : NULL;
+    double ratio = 0.0;
+    char *reason = verdict->reason;
+    size_t bytes = sizeof verdict->reason;
+    /* rows with their indices when something is wrong; the plain scan is the fast way to know that nothing is */
+    bool right = test->scattered ? rows_written(test, o, reason, bytes)
+                                 : whole_written(&test->tensors[TENSOR_O], o, reason, bytes) ||
+                                       rows_written(test, o, reason, bytes);
+    if (right && lse != NULL) {
+        right = whole_written(&test->tensors[TENSOR_LSE], lse, reason, bytes);
+    }
+    if (!right) {
+        ratio = (double)INFINITY;
+    } else {
+        right = reference_compare(&test->attention, &test->rows, &test->reference, o, lse, &ratio, reason, bytes);
+    }
+    verdict->worst_ratio = ratio > verdict->worst_ratio ? ratio : verdict->worst_ratio;
+    return right;
+}

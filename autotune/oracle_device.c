@@ -1,0 +1,329 @@
+/* oracle_device.c - running a candidate on a device and looking at what it wrote.
+ *
+ * Inputs are uploaded once a case and stay; outputs are filled with NaN before every launch, so a right result of an
+ * earlier candidate can never be taken for this one's.
+ */
+#include "autotune/oracle.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { INPUT_GUARD = 0xff, INPUTS_COMPARED_BYTES = 4 << 20 };
+
+struct case_memory {
+    bool made;
+    struct guarded tensors[ORACLE_TENSORS_MAX];
+    struct guarded dropout; /* two words: seed and offset, for companions */
+};
+
+struct oracle_device {
+    struct oracle *oracle;
+    const struct driver *driver;
+    int ordinal;
+    bool guards;
+    bool companions; /* real devices: small cases before the large ones */
+    struct guarded workspace;
+    struct case_memory memory[ORACLE_CASES_MAX];
+    void *outputs[ORACLE_TENSORS_MAX]; /* host copies, as large as the largest case needs */
+    size_t output_bytes[ORACLE_TENSORS_MAX];
+};
+
+attune_status oracle_device_create(struct oracle *oracle, const struct driver *driver, int ordinal, bool guards,
+                                   struct oracle_device **device, struct error *error)
+{
+    struct oracle_device *made = calloc(1, sizeof *made);
+    *device = made;
+    if (made == NULL) {
+        return error_no_memory(error);
+    }
+    made->oracle = oracle;
+    made->driver = driver;
+    made->ordinal = ordinal;
+    made->guards = guards;
+    made->companions = guards && strcmp(driver->name, "host") != 0;
+    return ATTUNE_OK;
+}
+
+void oracle_device_destroy(struct oracle_device *device)
+{
+    if (device == NULL) {
+        return;
+    }
+    for (int c = 0; c < ORACLE_CASES_MAX; c++) {
+        for (int t = 0; t < ORACLE_TENSORS_MAX; t++) {
+            guarded_free(&device->memory[c].tensors[t]);
+        }
+        guarded_free(&device->memory[c].dropout);
+    }
+    guarded_free(&device->workspace);
+    for (int t = 0; t < ORACLE_TENSORS_MAX; t++) {
+        free(device->outputs[t]);
+    }
+    free(device);
+}
+
+bool oracle_device_is(const struct oracle_device *device, const struct driver *driver, int ordinal)
+{
+    return device->driver == driver && device->ordinal == ordinal;
+}
+
+static size_t tensor_bytes(const struct oracle_tensor *tensor)
+{
+    return (size_t)tensor->elements * dtype_size(tensor->dtype);
+}
+
+static attune_status upload(struct oracle_device *device, const struct oracle_case *test, struct case_memory *memory,
+                            struct error *error)
+{
+    attune_status status = ATTUNE_OK;
+    for (int t = 0; t < test->tensor_count && status == ATTUNE_OK; t++) {
+        const struct oracle_tensor *tensor = &test->tensors[t];
+        size_t bytes = tensor_bytes(tensor);
+        status = guarded_make(&memory->tensors[t], device->driver, device->ordinal, bytes, device->guards,
+                              tensor->output ? GUARD_BYTE : INPUT_GUARD, error);
+        if (status == ATTUNE_OK && !tensor->output && bytes > 0) {
+            status = device->driver->copy_in(device->driver, device->ordinal, memory->tensors[t].data, tensor->host,
+                                             bytes, error);
+        }
+    }
+    if (status == ATTUNE_OK && test->companion && test->attention.dropout) {
+        uint64_t words[2] = {test->attention.seed, test->attention.offset};
+        status = guarded_make(&memory->dropout, device->driver, device->ordinal, sizeof words, device->guards,
+                              INPUT_GUARD, error);
+        if (status == ATTUNE_OK) {
+            status = device->driver->copy_in(device->driver, device->ordinal, memory->dropout.data, words, sizeof words,
+                                             error);
+        }
+    }
+    memory->made = status == ATTUNE_OK;
+    if (!memory->made) {
+        for (int t = 0; t < test->tensor_count; t++) {
+            guarded_free(&memory->tensors[t]);
+        }
+        guarded_free(&memory->dropout);
+    }
+    return status;
+}
+
+static attune_status make_workspace(struct oracle_device *device, const struct kernel *kernel,
+                                    const struct oracle_case *test, struct error *error)
+{
+    uint64_t bytes;
+    attune_status status = launch_workspace(&kernel->launch, &test->problem, &bytes, error);
+    if (status != ATTUNE_OK || bytes == 0) {
+        return status;
+    }
+    if (device->workspace.base == NULL || device->workspace.bytes != bytes) {
+        guarded_free(&device->workspace);
+        status =
+            guarded_make(&device->workspace, device->driver, device->ordinal, bytes, device->guards, GUARD_BYTE, error);
+    }
+    return status == ATTUNE_OK
+               ? device->driver->fill(device->driver, device->ordinal, device->workspace.data, 0xff, bytes, error)
+               : status;
+}
+
+static attune_status poison_outputs(struct oracle_device *device, const struct oracle_case *test,
+                                    struct case_memory *memory, struct error *error)
+{
+    attune_status status = ATTUNE_OK;
+    for (int t = 0; t < test->tensor_count && status == ATTUNE_OK; t++) {
+        if (test->tensors[t].output && memory->tensors[t].bytes > 0) {
+            status = device->driver->fill(device->driver, device->ordinal, memory->tensors[t].data, 0xff,
+                                          memory->tensors[t].bytes, error);
+        }
+    }
+    return status;
+}
+
+/* A damaged guard zone is reported once: it is made anew for the next candidate. */
+static attune_status check_guard(const char *name, struct guarded *memory, struct verdict *verdict, struct error *error)
+{
+    const char *place;
+    attune_status status = guarded_check(memory, GUARD_BYTE, &place, error);
+    if (status != ATTUNE_OK || place == NULL) {
+        return status;
+    }
+    verdict->right = false;
+    verdict->worst_ratio = (double)INFINITY;
+    snprintf(verdict->reason, sizeof verdict->reason, "guard zone %s %s was overwritten", place, name);
+    status = memory->driver->fill(memory->driver, memory->ordinal, memory->base, GUARD_BYTE, memory->guard, error);
+    return status != ATTUNE_OK
+               ? status
+               : memory->driver->fill(memory->driver, memory->ordinal, (char *)memory->data + memory->bytes, GUARD_BYTE,
+                                      memory->guard, error);
+}
+
+static attune_status check_guards(struct oracle_device *device, const struct oracle_case *test,
+                                  struct case_memory *memory, struct verdict *verdict, struct error *error)
+{
+    attune_status status = ATTUNE_OK;
+    for (int t = 0; t < test->tensor_count && status == ATTUNE_OK; t++) {
+        if (test->tensors[t].output) {
+            status = check_guard(test->tensors[t].name, &memory->tensors[t], verdict, error);
+        }
+    }
+    if (status == ATTUNE_OK && device->workspace.base != NULL) {
+        status = check_guard("workspace", &device->workspace, verdict, error);
+    }
+    return status;
+}
+
+static attune_status fetch(struct oracle_device *device, const struct oracle_case *test, struct case_memory *memory,
+                           int t, struct error *error)
+{
+    size_t bytes = tensor_bytes(&test->tensors[t]);
+    if (device->output_bytes[t] < bytes + 1) {
+        free(device->outputs[t]);
+        device->outputs[t] = malloc(bytes + 1);
+        device->output_bytes[t] = device->outputs[t] != NULL ? bytes + 1 : 0;
+        if (device->outputs[t] == NULL) {
+            return error_no_memory(error);
+        }
+    }
+    return bytes == 0 ? ATTUNE_OK
+                      : device->driver->copy_out(device->driver, device->ordinal, device->outputs[t],
+                                                 memory->tensors[t].data, bytes, error);
+}
+
+/* inputs of small cases must be as they were */
+static attune_status check_inputs(struct oracle_device *device, const struct oracle_case *test,
+                                  struct case_memory *memory, struct verdict *verdict, struct error *error)
+{
+    for (int t = 0; t < test->tensor_count; t++) {
+        const struct oracle_tensor *tensor = &test->tensors[t];
+        if (tensor->output || tensor_bytes(tensor) > INPUTS_COMPARED_BYTES) {
+            continue;
+        }
+        attune_status status = fetch(device, test, memory, t, error);
+        if (status != ATTUNE_OK) {
+            return status;
+        }
+        if (memcmp(device->outputs[t], tensor->host, tensor_bytes(tensor)) != 0) {
+            verdict->right = false;
+            verdict->worst_ratio = (double)INFINITY;
+            snprintf(verdict->reason, sizeof verdict->reason, "the input %s was written", tensor->name);
+            return device->driver->copy_in(device->driver, device->ordinal, memory->tensors[t].data, tensor->host,
+                                           tensor_bytes(tensor), error);
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static int case_values(const struct oracle_device *device, const struct oracle_case *test, struct case_memory *memory,
+                       struct named_value *values)
+{
+    void *pointers[ORACLE_TENSORS_MAX];
+    for (int t = 0; t < test->tensor_count; t++) {
+        pointers[t] = memory->tensors[t].data;
+    }
+    if (device->oracle->is_attention) {
+        void *words = memory->dropout.data;
+        return attention_case_values(test, pointers, words, words != NULL ? (char *)words + 8 : NULL, values);
+    }
+    for (int t = 0; t < test->tensor_count; t++) {
+        values[t] = (struct named_value){.name = test->tensors[t].name, .kind = NAMED_POINTER, .pointer = pointers[t]};
+    }
+    return test->tensor_count;
+}
+
+static attune_status run_case(struct oracle_device *device, struct kernel *kernel, struct oracle_case *test,
+                              struct case_memory *memory, struct verdict *verdict, struct error *error)
+{
+    struct named_value values[ATTENTION_VALUES];
+    struct kernel_call call;
+    attune_status status = oracle_prepare_case(device->oracle, test, error);
+    if (status == ATTUNE_OK && !memory->made) {
+        status = upload(device, test, memory, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = make_workspace(device, kernel, test, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = poison_outputs(device, test, memory, error);
+    }
+    if (status == ATTUNE_OK) {
+        int count = case_values(device, test, memory, values);
+        status = kernel_bind(kernel, &test->problem, values, count, device->workspace.data, &call, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = kernel_launch(&call, NULL, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = device->driver->synchronize(device->driver, device->ordinal, NULL, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = check_guards(device, test, memory, verdict, error);
+    }
+    for (int t = 0; t < test->tensor_count && status == ATTUNE_OK && verdict->right; t++) {
+        status = test->tensors[t].output ? fetch(device, test, memory, t, error) : ATTUNE_OK;
+    }
+    if (status == ATTUNE_OK && verdict->right) {
+        verdict->right = device->oracle->is_attention ? attention_case_compare(test, device->outputs, verdict)
+                                                      : family_case_compare(test, device->outputs, verdict);
+    }
+    if (status == ATTUNE_OK && verdict->right) {
+        status = check_inputs(device, test, memory, verdict, error);
+    }
+    return status;
+}
+
+/* Is the case for a kernel that has these values compiled in? */
+static bool serves(const struct oracle_device *device, const struct oracle_case *test, const struct launch *launch)
+{
+    bool strides = false, sizes = false;
+    for (int i = 0; i < launch->fixed_count; i++) {
+        size_t length = strlen(launch->fixed[i].field);
+        bool stride = length > 7 && strcmp(launch->fixed[i].field + length - 7, "_stride") == 0;
+        strides |= stride;
+        sizes |= !stride;
+    }
+    if (test->companion && (!device->companions || sizes || strides)) {
+        return false;
+    }
+    return strides ? !test->scattered : !test->twin;
+}
+
+attune_status oracle_device_check(struct oracle_device *device, const void *object, size_t object_bytes,
+                                  const struct launch *launch, struct verdict *verdict, struct error *error)
+{
+    struct oracle *oracle = device->oracle;
+    struct kernel kernel;
+    *verdict = (struct verdict){.right = true};
+    attune_status status = kernel_load(&kernel, device->driver, device->ordinal, object, object_bytes, launch, error);
+    for (int c = 0; c < oracle->case_count && status == ATTUNE_OK && verdict->right; c++) {
+        struct oracle_case *test = &oracle->cases[c];
+        if (!serves(device, test, launch)) {
+            continue;
+        }
+        status = run_case(device, &kernel, test, &device->memory[c], verdict, error);
+        if (status == ATTUNE_OK && !verdict->right) {
+            char reason[sizeof verdict->reason];
+            memcpy(reason, verdict->reason, sizeof reason);
+            snprintf(verdict->reason, sizeof verdict->reason, "%s: %.*s", test->label,
+                     (int)(sizeof reason - sizeof test->label - 3), reason);
+            verdict->kind = test->kind;
+        } else if (status != ATTUNE_OK) {
+            error_prefix(error, "%s", test->label);
+        }
+    }
+    kernel_unload(&kernel);
+    return status;
+}
+
+uint64_t oracle_device_bytes(const struct oracle_device *device)
+{
+    uint64_t total = 0;
+    for (int c = 0; c < device->oracle->case_count; c++) {
+        const struct oracle_case *test = &device->oracle->cases[c];
+        if (test->twin || (test->companion && !device->companions)) {
+            continue;
+        }
+        for (int t = 0; t < test->tensor_count; t++) {
+            total += tensor_bytes(&test->tensors[t]) + (device->guards ? 2 * GUARD_BYTES : 0);
+        }
+    }
+    return total;
+}

@@ -1,0 +1,521 @@
+/* tune.c - the tuner: objects from the pipeline are screened, verified and looked at once, in order; the best dozen and
+ * the default then meet in interleaved rounds.
+ *
+ * One thread uses the device, so nothing runs beside a measurement; others compile ahead and make the references.
+ * Whatever ends the run early - budget, stop flag, a device that no longer answers - the best verified candidate so far
+ * is published.
+ */
+#include "autotune/journal.h"
+#include "autotune/measure.h"
+#include "autotune/objects.h"
+#include "autotune/oracle.h"
+#include "autotune/plan_order.h"
+#include "autotune/publish.h"
+#include "autotune/screen.h"
+#include "autotune/timing.h"
+#include "base/process.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FINALISTS = 12, ROUNDS = 15 };
+static const double tie_band = 0.01, warm_milliseconds = 200.0, give_up_factor = 3.0;
+
+/* a right candidate that may win */
+struct contender {
+    struct object_job facts; /* no bytes */
+    struct timed_kernel timed;
+    int place; /* in the order of candidates: 0 is the default */
+    double quick;
+};
+
+struct tuning {
+    const struct tune_options *options;
+    struct store *store;
+    const struct problem *problem;
+    tune_report report;
+    void *data;
+    struct tune_result *result;
+
+    const struct driver *driver;
+    int ordinal;
+    struct driver_device device;
+    bool timed; /* a GPU: times mean something */
+    struct object_road road;
+    struct candidate_list list;
+    struct oracle *oracle;
+    struct oracle_device *checks;
+    struct timing *timing;
+    pthread_t preparing; /* makes references while the first objects are compiled */
+    bool is_preparing;
+
+    struct contender finalists[FINALISTS + 1];
+    int finalist_count;
+    double begin, deadline; /* deadline 0: none */
+    bool stopped;           /* not every candidate was looked at */
+    bool device_dead;
+    struct journal journal;
+    char run[33];
+};
+
+static void tell(struct tuning *t, enum tune_stage stage)
+{
+    struct tune_progress *p = &t->result->counts;
+    double now = clock_seconds();
+    int looked = p->failed + p->screened_out + p->wrong + p->verified;
+    p->stage = stage;
+    p->elapsed_seconds = now - t->begin;
+    p->left_seconds = looked > 0 ? p->elapsed_seconds / looked * (p->candidates - looked) : -1.0;
+    if (t->deadline > 0.0 && (p->left_seconds < 0.0 || p->left_seconds > t->deadline - now)) {
+        p->left_seconds = fmax(0.0, t->deadline - now);
+    }
+    if (stage == TUNE_DONE) {
+        p->left_seconds = 0.0;
+    }
+    if (t->report != NULL) {
+        t->report(t->data, p);
+    }
+}
+
+static void *prepare_references(void *data)
+{
+    struct tuning *t = data;
+    oracle_prepare(t->oracle, t->timed, NULL); /* a failure shows again, with its text, when the case is needed */
+    return NULL;
+}
+
+static attune_status open_device(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
+                                 struct error *error)
+{
+    const struct tune_options *options = t->options;
+    attune_status status =
+        driver_parse_device(options->device != NULL ? options->device : "best", &t->driver, &t->ordinal, error);
+    if (status == ATTUNE_OK) {
+        status = t->driver->describe(t->driver, t->ordinal, &t->device, error);
+    }
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    t->timed = t->device.target.vendor != TARGET_HOST;
+    status = plan_order(generator, t->problem, &t->device.target, options->strategy, options->candidates, options->seed,
+                        options->budget_candidates, &t->list, error);
+    if (status == ATTUNE_OK) {
+        status = road_open(&t->road, pool, t->store, &t->device.target, SANITIZE_NONE, options->accept_stored, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = oracle_create(generator, t->problem, options->seed, &t->oracle, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = oracle_device_create(t->oracle, t->driver, t->ordinal, true, &t->checks, error);
+    }
+    return status;
+}
+
+/* Bytes are said before they are taken. The oracle's are allocated case by case, timing's here. */
+static attune_status open_timing(struct tuning *t, struct error *error)
+{
+    struct tune_progress *counts = &t->result->counts;
+    counts->candidates = t->list.count;
+    counts->device_bytes = oracle_device_bytes(t->checks) + (t->timed ? timing_bytes_wanted(t->oracle, &t->device) : 0);
+    tell(t, TUNE_COMPILE);
+    if (t->is_preparing == false && t->oracle->is_attention) {
+        t->is_preparing = pthread_create(&t->preparing, NULL, prepare_references, t) == 0;
+    }
+    return t->timed ? timing_create(t->oracle, t->driver, t->ordinal, &t->timing, error) : ATTUNE_OK;
+}
+
+static attune_status open_journal(struct tuning *t, struct error *error)
+{
+    record_new_run(t->run);
+    attune_status status = journal_open(&t->journal, t->store, t->run, error);
+    if (status != ATTUNE_OK) {
+        warn_once("journal", "tuning goes on without a journal: %s", error != NULL ? error->message : "");
+    }
+    snprintf(t->result->journal, sizeof t->result->journal, "%s", t->journal.path);
+    char problem[PROBLEM_TEXT_BYTES], target[TARGET_TEXT_BYTES];
+    status = problem_format(t->problem, problem, error);
+    target_format(&t->device.target, target);
+    journal_write(&t->journal,
+                  json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I}", "kind", "begin", "run", t->run, "problem",
+                            problem, "device", t->device.name, "target", target, "driver", t->device.driver_version,
+                            "candidates", t->list.count, "seed", (json_int_t)t->options->seed));
+    return status;
+}
+
+static bool out_of_budget(const struct tuning *t)
+{
+    if (t->options->stop != NULL && *t->options->stop != 0) {
+        return true;
+    }
+    /* the finals need their share */
+    double budget = t->options->budget_seconds, reserve = fmin(6.0, 0.15 * budget);
+    return t->deadline > 0.0 && clock_seconds() >= t->deadline - (t->timed ? reserve : 0.0);
+}
+
+static void set_outcome(struct tune_outcome *outcome, const char *what, const char *reason)
+{
+    snprintf(outcome->outcome, sizeof outcome->outcome, "%s", what);
+    snprintf(outcome->reason, sizeof outcome->reason, "%.500s", reason);
+}
+
+static void contender_close(struct contender *contender)
+{
+    timed_close(&contender->timed);
+}
+
+/* Keeps the default and the FINALISTS best others. Without times only the first right candidate is kept: the default if
+ * it is right. */
+static void keep(struct tuning *t, struct contender *contender)
+{
+    int room = t->timed ? FINALISTS + 1 : 1, worst = -1;
+    if (t->finalist_count < room) {
+        t->finalists[t->finalist_count++] = *contender;
+        return;
+    }
+    for (int i = 0; i < t->finalist_count && t->timed; i++) {
+        if (t->finalists[i].place != 0 && (worst < 0 || t->finalists[i].quick > t->finalists[worst].quick)) {
+            worst = i;
+        }
+    }
+    if (worst >= 0 && contender->quick < t->finalists[worst].quick) {
+        contender_close(&t->finalists[worst]);
+        t->finalists[worst] = *contender;
+    } else {
+        contender_close(contender);
+    }
+}
+
+/* The first impression of a right candidate's speed. A failing launch here is a failed candidate. */
+static attune_status look_quickly(struct tuning *t, struct object_job *job, struct contender *contender,
+                                  struct tune_outcome *outcome)
+{
+    struct tune_progress *counts = &t->result->counts;
+    struct error reason = {0};
+    double give_up = counts->best_microseconds * give_up_factor;
+    attune_status status =
+        timed_open(t->timing, job->bytes.data, job->bytes.length, &job->launch, &contender->timed, &reason);
+    if (status == ATTUNE_OK) {
+        status = timed_quick(t->timing, &contender->timed, contender->place == 0 ? 0.0 : give_up, &contender->quick,
+                             &reason);
+    }
+    if (status != ATTUNE_OK) {
+        contender_close(contender);
+        set_outcome(outcome, "launch-failed", reason.message);
+        counts->failed++;
+        return status;
+    }
+    set_outcome(outcome, "slower", "");
+    outcome->microseconds = contender->quick;
+    counts->timed++;
+    if (counts->best_microseconds == 0.0 || contender->quick < counts->best_microseconds) {
+        counts->best_microseconds = contender->quick;
+        memcpy(counts->best, job->name, sizeof counts->best);
+    }
+    if (contender->place == 0) {
+        counts->default_microseconds = contender->quick;
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status check(struct tuning *t, struct object_job *job, int place, struct tune_outcome *outcome,
+                           struct error *error)
+{
+    struct tune_progress *counts = &t->result->counts;
+    struct verdict verdict;
+    struct error reason = {0};
+    struct contender contender = {.place = place};
+    attune_status status =
+        oracle_device_check(t->checks, job->bytes.data, job->bytes.length, &job->launch, &verdict, &reason);
+    if (status == ATTUNE_NO_MEMORY) {
+        set_outcome(outcome, "launch-failed", reason.message);
+        return error_set(error, status, "%s", reason.message);
+    }
+    if (status == ATTUNE_OK && !verdict.right) {
+        set_outcome(outcome, "wrong", verdict.reason);
+        counts->wrong++;
+        return ATTUNE_OK;
+    }
+    if (status != ATTUNE_OK) {
+        set_outcome(outcome, "launch-failed", reason.message);
+        counts->failed++;
+    } else {
+        counts->verified++;
+        set_outcome(outcome, "right", "");
+        contender.facts = *job;
+        contender.facts.bytes = contender.facts.log = (struct buffer)BUFFER_INIT;
+        contender.facts.source = NULL;
+        status = t->timed ? look_quickly(t, job, &contender, outcome) : ATTUNE_OK;
+        if (status == ATTUNE_OK) {
+            keep(t, &contender);
+            return ATTUNE_OK;
+        }
+    }
+    if (!device_answers(t->driver, t->ordinal)) {
+        set_outcome(outcome, "crashed", outcome->reason);
+        t->device_dead = true;
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status look_at(struct tuning *t, struct object_job *job, int place, struct error *error)
+{
+    struct tune_progress *counts = &t->result->counts;
+    struct tune_outcome *outcome = &t->result->outcomes[place];
+    char reason[SCREEN_REASON_BYTES];
+    attune_status status = ATTUNE_OK;
+    outcome->registers = job->resources.vector_registers;
+    outcome->scratch_bytes = job->resources.scratch_bytes;
+    outcome->shared_bytes = job->resources.shared_bytes >= 0
+                                ? job->resources.shared_bytes + (int)job->launch.dynamic_shared_bytes
+                                : (int)(job->launch.static_shared_bytes + job->launch.dynamic_shared_bytes);
+    if (job->status != ATTUNE_OK) {
+        set_outcome(outcome, "compile-error", job->message);
+        counts->failed++;
+    } else {
+        counts->compiled += !job->reused;
+        counts->reused += job->reused;
+        counts->other_compiler += job->other_compiler;
+        if (!screen_fits(&t->device, &job->launch, &job->resources, reason) ||
+            (place != 0 && !screen_pays(&job->resources, reason))) {
+            set_outcome(outcome, "resources", reason);
+            counts->screened_out++;
+        } else {
+            status = check(t, job, place, outcome, error);
+        }
+        if (place == 0 && status == ATTUNE_OK) {
+            struct record record;
+            if (publish_default(t->store, &t->road.target, t->problem, job, &record, NULL) == ATTUNE_OK) {
+                record_free(&record);
+            }
+        }
+    }
+    journal_outcome(&t->journal, "first", outcome);
+    return status;
+}
+
+static attune_status look_at_all(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
+                                 struct error *error)
+{
+    struct pipeline *pipeline;
+    attune_status status = pipeline_create(generator, &t->road, t->problem, t->list.items, t->list.count,
+                                           compiler_pool_workers(pool), &pipeline, error);
+    int place = 0;
+    for (; place < t->list.count && status == ATTUNE_OK; place++) {
+        if ((place > 0 && out_of_budget(t)) || t->device_dead) {
+            t->stopped = true;
+            break;
+        }
+        status = look_at(t, pipeline_next(pipeline), place, error);
+        tell(t, t->timed ? TUNE_TIME : TUNE_VERIFY);
+    }
+    for (; place < t->list.count; place++) {
+        set_outcome(&t->result->outcomes[place], "not-tried",
+                    t->device_dead ? "the device stopped answering" : "budget");
+    }
+    pipeline_destroy(pipeline);
+    return status;
+}
+
+static attune_status sample_finalist(void *data, int entry, double *microseconds, struct error *error)
+{
+    struct tuning *t = data;
+    struct timed_kernel *timed = &t->finalists[entry].timed;
+    return timed_sample(t->timing, timed, timed->launches, microseconds, error);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    return ((const struct contender *)a)->place - ((const struct contender *)b)->place;
+}
+
+/* *winner is an index into finalists */
+static attune_status hold_finals(struct tuning *t, int *winner, struct error *error)
+{
+    struct measure_result results[FINALISTS + 1] = {{0}};
+    const struct measure_source source = {.data = t, .sample = sample_finalist};
+    int rounds = 0;
+    qsort(t->finalists, (size_t)t->finalist_count, sizeof t->finalists[0], by_place);
+    *winner = 0;
+    if (!t->timed) {
+        return ATTUNE_OK;
+    }
+    bool has_default = t->finalists[0].place == 0;
+    for (int i = 0; i < t->finalist_count; i++) { /* what there is when rounds are impossible */
+        results[i].microseconds = t->finalists[i].quick;
+    }
+    if (!t->device_dead) {
+        attune_status status = timed_warm(t->timing, &t->finalists[0].timed, warm_milliseconds, error);
+        if (status == ATTUNE_OK) {
+            status = measure_rounds(&source, t->finalist_count, 0, ROUNDS, t->deadline, results, &rounds, error);
+        }
+        if (status != ATTUNE_OK) {
+            return status;
+        }
+    }
+    *winner = measure_choose(results, t->finalist_count, has_default ? 0 : -1, tie_band);
+    if (*winner < 0) {
+        return error_set(error, ATTUNE_DEVICE_FAILED, "%s gave no usable time in %d rounds", t->device.name, rounds);
+    }
+    for (int i = 0; i < t->finalist_count; i++) {
+        struct tune_outcome *outcome = &t->result->outcomes[t->finalists[i].place];
+        set_outcome(outcome, "timed", "");
+        outcome->microseconds = results[i].microseconds;
+        outcome->spread = results[i].spread;
+        journal_outcome(&t->journal, "final", outcome);
+    }
+    t->result->counts.best_microseconds = results[*winner].microseconds;
+    t->result->counts.default_microseconds = has_default ? results[0].microseconds : 0.0;
+    return ATTUNE_OK;
+}
+
+static attune_status publish(struct tuning *t, int winner, struct error *error)
+{
+    struct tune_progress *counts = &t->result->counts;
+    struct contender *best = &t->finalists[winner];
+    struct record *record = &t->result->record;
+    attune_status status = record_describe(record, RECORD_TUNED, t->problem, &best->facts, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    record_set_device(record, &t->device);
+    snprintf(record->run, sizeof record->run, "%s", t->run);
+    memcpy(counts->best, best->facts.name, sizeof counts->best);
+    record->winner_microseconds = t->timed ? counts->best_microseconds : 0.0;
+    record->default_microseconds = t->timed ? counts->default_microseconds : 0.0;
+    record->tried = counts->failed + counts->screened_out + counts->wrong + counts->verified;
+    record->verified = counts->verified;
+    record->rejected = counts->failed + counts->screened_out + counts->wrong;
+    record->timed = counts->timed;
+    record->complete = !t->stopped;
+    /* a store that cannot keep it warns by itself; the caller has the record */
+    store_record_put(t->store, record, NULL);
+    journal_write(&t->journal,
+                  json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:i, s:i, s:i}", "kind", "end", "winner", record->candidate,
+                            "complete", record->complete, "seconds", clock_seconds() - t->begin, "winner_microseconds",
+                            record->winner_microseconds, "default_microseconds", record->default_microseconds, "tried",
+                            record->tried, "verified", record->verified, "rejected", record->rejected));
+    return ATTUNE_OK;
+}
+
+/* why nothing can be published: the counts and the first reason of each kind */
+static attune_status nothing_left(const struct tuning *t, struct error *error)
+{
+    static const char *const kinds[] = {"wrong", "compile-error", "launch-failed", "crashed", "resources"};
+    static const attune_status statuses[] = {ATTUNE_WRONG, ATTUNE_COMPILE_FAILED, ATTUNE_DEVICE_FAILED,
+                                             ATTUNE_DEVICE_FAILED, ATTUNE_UNSUPPORTED};
+    struct buffer text = BUFFER_INIT;
+    attune_status status = ATTUNE_TIMEOUT;
+    for (int k = 4; k >= 0; k--) {
+        const struct tune_outcome *first = NULL;
+        int count = 0;
+        for (int i = 0; i < t->result->outcome_count; i++) {
+            const struct tune_outcome *outcome = &t->result->outcomes[i];
+            if (strcmp(outcome->outcome, kinds[k]) == 0) {
+                first = first == NULL ? outcome : first;
+                count++;
+            }
+        }
+        if (first != NULL) {
+            buffer_format(&text, "; %d %s (%s: %s)", count, kinds[k], first->id, first->reason);
+            status = statuses[k];
+        }
+    }
+    if (t->road.toolchain != ATTUNE_OK) {
+        status = t->road.toolchain;
+    }
+    error_set(error, status, "none of %d candidates is usable%s", t->list.count, buffer_string(&text));
+    buffer_free(&text);
+    return status;
+}
+
+static void close_all(struct tuning *t)
+{
+    for (int i = 0; i < t->finalist_count; i++) {
+        contender_close(&t->finalists[i]);
+    }
+    if (t->is_preparing) {
+        pthread_join(t->preparing, NULL);
+    }
+    timing_destroy(t->timing);
+    oracle_device_destroy(t->checks);
+    oracle_destroy(t->oracle);
+    candidate_list_free(&t->list);
+    journal_close(&t->journal);
+}
+
+static attune_status list_outcomes(struct tuning *t, struct error *error)
+{
+    t->result->outcomes = calloc((size_t)t->list.count + 1, sizeof *t->result->outcomes);
+    if (t->result->outcomes == NULL) {
+        return error_no_memory(error);
+    }
+    t->result->outcome_count = t->list.count;
+    for (int i = 0; i < t->list.count; i++) {
+        candidate_format(&t->list.items[i], t->result->outcomes[i].candidate);
+        candidate_id(&t->list.items[i], t->result->outcomes[i].id);
+    }
+    return ATTUNE_OK;
+}
+
+attune_status tune_run(struct generator *generator, struct compiler_pool *pool, struct store *store,
+                       const struct problem *problem, const struct tune_options *options, tune_report report,
+                       void *data, struct tune_result *result, struct error *error)
+{
+    int winner = 0;
+    memset(result, 0, sizeof *result);
+    struct tuning *t = calloc(1, sizeof *t);
+    if (t == NULL) {
+        return error_no_memory(error);
+    }
+    t->options = options;
+    t->store = store;
+    t->problem = problem;
+    t->report = report;
+    t->data = data;
+    t->result = result;
+    t->journal.file = -1;
+    t->begin = clock_seconds();
+    t->deadline = options->budget_seconds > 0.0 ? t->begin + options->budget_seconds : 0.0;
+    attune_status status = open_device(t, generator, pool, error);
+    if (status == ATTUNE_OK) {
+        status = list_outcomes(t, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = open_journal(t, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = open_timing(t, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = look_at_all(t, generator, pool, error);
+    }
+    if (status == ATTUNE_OK && t->finalist_count == 0) {
+        status = nothing_left(t, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = hold_finals(t, &winner, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = publish(t, winner, error);
+    }
+    if (status == ATTUNE_OK) {
+        result->operations = oracle_operations(t->oracle);
+        tell(t, TUNE_DONE);
+    }
+    close_all(t);
+    free(t);
+    if (status != ATTUNE_OK) {
+        tune_result_free(result);
+    }
+    return status;
+}
+
+void tune_result_free(struct tune_result *result)
+{
+    record_free(&result->record);
+    free(result->outcomes);
+    result->outcomes = NULL;
+    result->outcome_count = 0;
+}

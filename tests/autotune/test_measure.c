@@ -1,0 +1,218 @@
+/* Choosing by scripted timers: bad samples are discarded, ties have a fixed answer, a clock that changes half-way does
+ * not matter. */
+#include "autotune/measure.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ENTRIES_MAX = 8 };
+
+/* a timer that answers truth[entry] times a factor of the call's number */
+struct script {
+    double truth[ENTRIES_MAX];
+    double (*factor)(int call, int entry);
+    int calls, calls_of[ENTRIES_MAX];
+    int order[4096];
+    double clock; /* advanced by 1 a sample */
+    int fail_at;  /* call that fails; -1 none */
+};
+
+static attune_status scripted(void *data, int entry, double *microseconds, struct error *error)
+{
+    struct script *script = data;
+    if (script->calls == script->fail_at) {
+        return error_set(error, ATTUNE_DEVICE_FAILED, "scripted");
+    }
+    *microseconds = script->truth[entry] * (script->factor != NULL ? script->factor(script->calls, entry) : 1.0);
+    script->order[script->calls++] = entry;
+    script->calls_of[entry]++;
+    script->clock += 1.0;
+    return ATTUNE_OK;
+}
+
+static double scripted_now(void *data)
+{
+    return ((struct script *)data)->clock;
+}
+
+static void run(struct script *script, int count, int rounds, double deadline, struct measure_result *results,
+                int *done)
+{
+    const struct measure_source source = {.data = script, .sample = scripted, .now = scripted_now};
+    memset(results, 0, ENTRIES_MAX * sizeof *results);
+    assert_int_equal(measure_rounds(&source, count, 0, rounds, deadline, results, done, NULL), ATTUNE_OK);
+}
+
+static double every_third_bad(int call, int entry)
+{
+    static const double bad[] = {0.0, -1.0, NAN, INFINITY};
+    return (call + entry) % 3 == 0 ? bad[call % 4] : 1.0;
+}
+
+static void bad_samples_are_discarded(void **state)
+{
+    (void)state;
+    struct script script = {.truth = {10, 8, 9}, .factor = every_third_bad, .fail_at = -1};
+    struct measure_result results[ENTRIES_MAX];
+    int done;
+    run(&script, 3, 15, 0.0, results, &done);
+    assert_int_equal(done, 15);
+    for (int i = 0; i < 3; i++) {
+        assert_true(results[i].samples > 0);
+        assert_true(fabs(results[i].microseconds - script.truth[i]) < 1e-9);
+    }
+    assert_int_equal(measure_choose(results, 3, 0, 0.01), 1);
+}
+
+static double always_bad(int call, int entry)
+{
+    (void)call;
+    return entry == 1 ? NAN : 1.0;
+}
+
+static void an_entry_without_good_samples_never_wins(void **state)
+{
+    (void)state;
+    struct script script = {.truth = {10, 1}, .factor = always_bad, .fail_at = -1};
+    struct measure_result results[ENTRIES_MAX];
+    int done;
+    run(&script, 2, 5, 0.0, results, &done);
+    assert_int_equal(results[1].samples, 0);
+    assert_int_equal(measure_choose(results, 2, 0, 0.01), 0);
+    results[0].microseconds = 0.0;
+    assert_int_equal(measure_choose(results, 2, 0, 0.01), -1);
+}
+
+static void ties_go_to_the_default_then_to_the_first(void **state)
+{
+    (void)state;
+    struct measure_result results[4] = {{10.0, 0, 9}, {9.95, 0, 9}, {9.92, 0, 9}, {9.93, 0, 9}};
+    assert_int_equal(measure_choose(results, 4, 0, 0.01), 0);
+    results[0].microseconds = 10.1; /* out of the band: the first of those in it, not the fastest */
+    assert_int_equal(measure_choose(results, 4, 0, 0.01), 1);
+    results[1].microseconds = 10.2;
+    assert_int_equal(measure_choose(results, 4, 0, 0.01), 2);
+    assert_int_equal(measure_choose(results, 4, -1, 0.01), 2);
+}
+
+/* +-0.4 % of noise that depends on the call */
+static double noise(int call, int entry)
+{
+    uint32_t x = (uint32_t)(call * 2654435761u) ^ (uint32_t)(entry * 40503u);
+    x ^= x >> 15;
+    x *= 2246822519u;
+    x ^= x >> 13;
+    return 1.0 + ((double)(x % 1000) / 999.0 - 0.5) * 0.008;
+}
+
+static void tied_variants_have_one_winner_whatever_the_noise(void **state)
+{
+    (void)state;
+    for (int shift = 0; shift < 60; shift++) {
+        struct script script = {.truth = {12, 10.0, 10.02, 10.01}, .factor = noise, .fail_at = -1};
+        struct measure_result results[ENTRIES_MAX];
+        int done;
+        script.calls = shift * 7 % 1000; /* another stretch of the noise */
+        run(&script, 4, 15, 0.0, results, &done);
+        assert_int_equal(measure_choose(results, 4, 0, 0.01), 1);
+    }
+}
+
+static double clock_halves(int call, int entry)
+{
+    (void)entry;
+    return call < 37 ? 1.0 : 2.0;
+}
+
+static void a_clock_that_halves_changes_no_winner(void **state)
+{
+    (void)state;
+    struct script script = {.truth = {10.0, 9.7, 9.5, 9.9}, .factor = clock_halves, .fail_at = -1};
+    struct measure_result results[ENTRIES_MAX];
+    int done;
+    run(&script, 4, 15, 0.0, results, &done);
+    assert_int_equal(measure_choose(results, 4, 0, 0.01), 2);
+    assert_true(fabs(results[2].microseconds / results[0].microseconds - 0.95) < 0.01);
+}
+
+static double first_is_slow(int call, int entry)
+{
+    (void)entry;
+    return call < 5 ? 10.0 : 1.0;
+}
+
+static void a_slow_first_round_does_not_count(void **state)
+{
+    (void)state;
+    struct script script = {.truth = {10.0, 9.0, 11.0}, .factor = first_is_slow, .fail_at = -1};
+    struct measure_result results[ENTRIES_MAX];
+    int done;
+    run(&script, 3, 15, 0.0, results, &done);
+    assert_true(fabs(results[0].microseconds - 10.0) < 1e-9);
+    assert_int_equal(measure_choose(results, 3, 0, 0.01), 1);
+}
+
+static void rounds_are_interleaved_and_begin_and_end_with_the_baseline(void **state)
+{
+    (void)state;
+    struct script script = {.truth = {10, 9, 8}, .fail_at = -1};
+    struct measure_result results[ENTRIES_MAX];
+    int done;
+    run(&script, 3, 4, 0.0, results, &done);
+    assert_int_equal(script.calls, 16);
+    for (int r = 0; r < 4; r++) {
+        assert_int_equal(script.order[4 * r], 0);
+        assert_int_equal(script.order[4 * r + 3], 0);
+        assert_int_equal(script.order[4 * r + 1] + script.order[4 * r + 2], 3);
+    }
+    assert_int_not_equal(script.order[1], script.order[9]); /* another entry first */
+}
+
+static void a_deadline_leaves_at_least_one_round(void **state)
+{
+    (void)state;
+    struct script script = {.truth = {10, 9}, .fail_at = -1};
+    struct measure_result results[ENTRIES_MAX];
+    int done;
+    run(&script, 2, 15, 0.5, results, &done);
+    assert_int_equal(done, 1);
+    assert_int_equal(results[1].samples, 1);
+    script.clock = 0.0;
+    run(&script, 2, 15, 7.0, results, &done);
+    assert_int_equal(done, 3);
+}
+
+static void a_failing_sample_ends_with_its_status(void **state)
+{
+    (void)state;
+    struct script script = {.truth = {10, 9}, .fail_at = 5};
+    struct measure_result results[ENTRIES_MAX] = {{0}};
+    const struct measure_source source = {.data = &script, .sample = scripted, .now = scripted_now};
+    struct error error;
+    int done;
+    assert_int_equal(measure_rounds(&source, 2, 0, 9, 0.0, results, &done, &error), ATTUNE_DEVICE_FAILED);
+    assert_string_equal(error.message, "scripted");
+    assert_int_equal(done, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_samples_are_discarded),
+        cmocka_unit_test(an_entry_without_good_samples_never_wins),
+        cmocka_unit_test(ties_go_to_the_default_then_to_the_first),
+        cmocka_unit_test(tied_variants_have_one_winner_whatever_the_noise),
+        cmocka_unit_test(a_clock_that_halves_changes_no_winner),
+        cmocka_unit_test(a_slow_first_round_does_not_count),
+        cmocka_unit_test(rounds_are_interleaved_and_begin_and_end_with_the_baseline),
+        cmocka_unit_test(a_deadline_leaves_at_least_one_round),
+        cmocka_unit_test(a_failing_sample_ends_with_its_status),
+    };
+    return cmocka_run_group_tests_name("measure", tests, NULL, NULL);
+}
