@@ -233,7 +233,7 @@ attune_status clang_identify(struct helper *helper, const struct target *target,
 {
     struct clang *clang = NULL;
     attune_status status = choose(helper, target, &clang, error);
-    if (status == ATTUNE_OK) {
+    if (clang != NULL) {
         add_identity(clang, output);
     }
     return status;

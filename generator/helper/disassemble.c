@@ -23,7 +23,8 @@ struct disassembler {
     bool has_x86;
     llvm_context (*create)(const char *triple, const char *processor, const char *features, void *info, int tag,
                            void *operand, void *symbol);
-    size_t (*instruction)(llvm_context, uint8_t *bytes, uint64_t size, uint64_t address, char *text, size_t text_bytes);
+    size_t (*instruction)(llvm_context, const uint8_t *bytes, uint64_t size, uint64_t address, char *text,
+                          size_t text_bytes);
     int (*options)(llvm_context, uint64_t);
     void (*dispose)(llvm_context);
 };
@@ -195,8 +196,7 @@ static void print_region(const struct disassembler *llvm, llvm_context context, 
         char line[512];
         uint64_t target = 0;
         uint64_t address = region->address + at;
-        size_t used = llvm->instruction(context, (uint8_t *)(uintptr_t)(region->bytes + at), region->size - at, address,
-                                        line, sizeof line);
+        size_t used = llvm->instruction(context, region->bytes + at, region->size - at, address, line, sizeof line);
         if (used == 0) {
             used = amd ? 4 : 1;
             if (used > region->size - at) {

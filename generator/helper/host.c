@@ -10,7 +10,6 @@
 #include "base/files.h"
 #include "generator/compiler_options.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +41,8 @@ static bool read_name(struct host_compiler *host)
     } else {
         /* the distribution's own number stands in parentheses, which may hold blanks */
         const char *last = strrchr(line, ')');
-        for (version = last != NULL ? last : line; *version != '\0' && !isdigit((unsigned char)*version); version++) {
-        }
+        version = last != NULL ? last : line;
+        version += strcspn(version, "0123456789");
         (void)sscanf(version, "%d.%d", &host->major, &minor);
     }
     (void)snprintf(host->name, sizeof host->name, "%s %d.%d", host->clang ? "clang++" : "g++", host->major, minor);
@@ -55,9 +54,9 @@ static void find_tools(struct host_compiler *host)
     char line[PATH_MAX];
     char path[PATH_MAX];
     host->linker[0] = '\0';
-    if (run_line(host->path, "-print-prog-name=ld", line, sizeof line) && run_find(line, path, NULL)) {
-        (void)snprintf(host->linker, sizeof host->linker, "%s", path);
-    } else if (run_find("ld", path, NULL)) {
+    /* a compiler without an own linker answers with the bare name */
+    bool named = run_line(host->path, "-print-prog-name=ld", line, sizeof line);
+    if ((named && run_find(line, path, NULL)) || run_find("ld", path, NULL)) {
         (void)snprintf(host->linker, sizeof host->linker, "%s", path);
     }
     host->support[0] = '\0';
@@ -255,7 +254,7 @@ attune_status host_identify(struct helper *helper, enum sanitize sanitize, struc
 {
     struct host_compiler *host = NULL;
     attune_status status = choose(helper, sanitize, &host, error);
-    if (status == ATTUNE_OK) {
+    if (host != NULL) {
         add_identity(host, output);
     }
     return status;

@@ -116,8 +116,12 @@ static bool loaded_build_id(const struct dl_phdr_info *info, char *id, size_t by
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-        if (header->p_type == PT_NOTE &&
-            notes_build_id((const char *)(info->dlpi_addr + header->p_vaddr), header->p_memsz, id, bytes)) {
+        if (header->p_type != PT_NOTE) {
+            continue;
+        }
+        /* the loader gives addresses as integers */
+        const char *notes = (const char *)(info->dlpi_addr + header->p_vaddr); /* NOLINT(performance-no-int-to-ptr) */
+        if (notes_build_id(notes, header->p_memsz, id, bytes)) {
             return true;
         }
     }
@@ -274,7 +278,9 @@ static json_t *path_to_json(const char *path)
     if (value == NULL) {
         (void)snprintf(text, sizeof text, "%s", path);
         for (char *at = text; *at != '\0'; at++) {
-            *at = (unsigned char)*at < 0x80 ? *at : '?';
+            if ((unsigned char)*at >= 0x80) {
+                *at = '?';
+            }
         }
         value = json_string(text);
     }

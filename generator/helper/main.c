@@ -395,6 +395,7 @@ static int serve(const char *folder)
         0, 0); /* the library started us as a leader already; whoever else did keeps its group out of our kills */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGTERM, SIG_IGN);
+    (void)signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would take every compiler's exit status away */
     (void)setrlimit(RLIMIT_CORE, &no_core);
     /* compilers print where they like: keep our conversation away from their stdin and stdout */
     int input = fcntl(0, F_DUPFD_CLOEXEC, 3);

@@ -154,10 +154,12 @@ attune_status run_program(struct run *run, struct error *error)
     close_end(&pipes.output[1]);
     close_end(&pipes.errors[1]);
     converse(run, &pipes, child);
-    while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
+    pid_t ended = waitpid(child, &state, 0);
+    while (ended < 0 && errno == EINTR) {
+        ended = waitpid(child, &state, 0);
     }
-    run->exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : -1;
-    run->signal = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+    run->exit_code = ended == child && WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+    run->signal = ended == child && WIFSIGNALED(state) ? WTERMSIG(state) : 0;
 out:
     close_pipes(&pipes);
     return status;

@@ -122,6 +122,21 @@ static void refusal_shows_its_first_error_line(void **state)
               ATTUNE_COMPILE_FAILED, "x.hip:3:1: error: first", "error: second");
 }
 
+/* a caller that ignores SIGCHLD, or blocks every signal, hands that on to the programs it starts */
+static void caller_with_odd_signals_gets_the_same_answers(void **state)
+{
+    (void)state;
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)signal(SIGCHLD, SIG_IGN);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    misbehave("echo 'x.hip:3:1: error: refused'; exit 1", 0, 0, ATTUNE_COMPILE_FAILED, "exit status 1", "refused");
+    misbehave("sleep 1000", 1, 0, ATTUNE_TIMEOUT, "limit", "");
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)signal(SIGCHLD, SIG_DFL);
+}
+
 static void hang_ends_at_the_limit(void **state)
 {
     (void)state;
@@ -597,6 +612,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(crash_is_one_failed_compile),
         TEST(refusal_shows_its_first_error_line),
+        TEST(caller_with_odd_signals_gets_the_same_answers),
         TEST(hang_ends_at_the_limit),
         TEST(endless_file_stops_at_its_limit),
         TEST(endless_output_is_drained_and_stopped),
