@@ -4,9 +4,7 @@ local kernel = import("kernel")
 local shape = import("attention_forward_shape")
 local space = import("attention_forward_space")
 
-local function element_bytes(dtype)
-    return kernel.types[dtype].bytes
-end
+local element_bytes = shape.element_bytes
 
 local function launch(c, p, t, d)
     local arguments = { { "q", "pointer" }, { "k", "pointer" }, { "v", "pointer" }, { "o", "pointer" } }
@@ -50,8 +48,8 @@ local function launch(c, p, t, d)
         local span = 1 << 31
         limits = {
             { "q_seq_stride", c.block_q * element_bytes(p.q_dtype), span },
-            { "k_seq_stride", c.block_k * element_bytes(p.k_dtype), span },
-            { "v_seq_stride", c.block_k * element_bytes(p.v_dtype), span },
+            { "k_seq_stride", d.block_k * element_bytes(p.k_dtype), span },
+            { "v_seq_stride", d.block_k * element_bytes(p.v_dtype), span },
             { "o_seq_stride", c.block_q * element_bytes(p.o_dtype), span },
         }
     end

@@ -15,9 +15,9 @@ constexpr int HEAD_DIM_QK = ${p.head_dim_qk}, HEAD_DIM_V = ${p.head_dim_v};
 constexpr int HEAD_RATIO = ${p.head_ratio};  // query heads for each key/value head
 // the candidate
 constexpr int WAVE = ${t.wave}, THREADS = ${c.threads};
-constexpr int BLOCK_Q = ${c.block_q}, BLOCK_K = ${c.block_k}, TILE_Q = ${c.tile_q}, TILE_K = ${c.tile_k};
+constexpr int BLOCK_Q = ${c.block_q}, BLOCK_K = ${d.block_k}, TILE_Q = ${c.tile_q}, TILE_K = ${c.tile_k};
 constexpr int LANES = ${d.lanes}, ROW_GROUPS = ${d.row_groups}, KEY_SPLITS = ${d.splits};
-constexpr int SPLIT_KEYS = BLOCK_K / KEY_SPLITS;   // keys of a tile that one set of waves takes
+constexpr int SPLIT_KEYS = BLOCK_K / KEY_SPLITS;  // keys of a tile that one set of waves takes
 constexpr int KEYS = SPLIT_KEYS / LANES;           // keys of a tile that one thread scores
 // shared memory, in words of 32 bits and chunks of 16 bytes
 constexpr int QK_CHUNKS = ${d.qk_chunks};          // chunks of a row of q or k that hold elements
@@ -259,7 +259,7 @@ template <int COUNT> device_function void store_outputs(char *address, const flo
 % end
 }
 
-${kernel.entry(t, d.launch, d.pointers)}
+${kernel.entry(t, d.launch, d.pointers, d.resident)}
 ${kernel.shared(t, d.shared)}
 % if c.kv_buffers == 1 then
     u32 *const v_tile = k_tile;
@@ -392,7 +392,7 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll ${d.qk_unroll}
             for (int chunk = 0; chunk < QK_CHUNKS; ++chunk) {
 % if d.mixed then
-                words4 a[TILE_Q][2], b[TILE_K];  // 8 elements of q are two chunks, of k one
+                words4 a[TILE_Q][2];  // 8 elements of q are two chunks, of k one
 #pragma unroll
                 for (int i = 0; i < TILE_Q; ++i)
 #pragma unroll
@@ -404,7 +404,7 @@ ${kernel.shared(t, d.shared)}
                         a[i][half] = q_row[i][2 * chunk + half];
 % end
 % else
-                words4 a[TILE_Q], b[TILE_K];
+                words4 a[TILE_Q];
 #pragma unroll
                 for (int i = 0; i < TILE_Q; ++i)
 % if c.q_in == "shared" then
@@ -414,29 +414,28 @@ ${kernel.shared(t, d.shared)}
 % end
 % end
 #pragma unroll
-                for (int j = 0; j < TILE_K; ++j)
-                    load_words<4>(b[j].word,
-                                  k_tile + chunk_at<K_PITCH>(split * SPLIT_KEYS + lane + LANES * (block + j), chunk));
+                for (int j = 0; j < TILE_K; ++j) {
+                    words4 b;
+                    load_words<4>(b.word, k_tile + chunk_at<K_PITCH>(split * SPLIT_KEYS + lane + LANES * (block + j), chunk));
 #pragma unroll
-                for (int word = 0; word < 4; ++word)
+                    for (int word = 0; word < 4; ++word)
 #pragma unroll
-                    for (int i = 0; i < TILE_Q; ++i)
-#pragma unroll
-                        for (int j = 0; j < TILE_K; ++j) {
+                        for (int i = 0; i < TILE_Q; ++i) {
                             float &sum = score[i][block + j];
 % if c.multiply == "dot2" then
-                            sum = dot2<q_type>(a[i].word[word], b[j].word[word], sum);
+                            sum = dot2<q_type>(a[i].word[word], b.word[word], sum);
 % elseif d.mixed then
                             const words4 &four = a[i][word / 2];
-                            sum = fused(bits_float(four.word[2 * word % 4]), low_element<k_type>(b[j].word[word]), sum);
-                            sum = fused(bits_float(four.word[2 * word % 4 + 1]), high_element<k_type>(b[j].word[word]), sum);
+                            sum = fused(bits_float(four.word[2 * word % 4]), low_element<k_type>(b.word[word]), sum);
+                            sum = fused(bits_float(four.word[2 * word % 4 + 1]), high_element<k_type>(b.word[word]), sum);
 % elseif d.qk_bytes == 4 then
-                            sum = fused(bits_float(a[i].word[word]), bits_float(b[j].word[word]), sum);
+                            sum = fused(bits_float(a[i].word[word]), bits_float(b.word[word]), sum);
 % else
-                            sum = fused(low_element<q_type>(a[i].word[word]), low_element<k_type>(b[j].word[word]), sum);
-                            sum = fused(high_element<q_type>(a[i].word[word]), high_element<k_type>(b[j].word[word]), sum);
+                            sum = fused(low_element<q_type>(a[i].word[word]), low_element<k_type>(b.word[word]), sum);
+                            sum = fused(high_element<q_type>(a[i].word[word]), high_element<k_type>(b.word[word]), sum);
 % end
                         }
+                }
             }
         }
 

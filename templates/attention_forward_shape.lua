@@ -21,9 +21,10 @@ local function gcd(a, b)
     return a
 end
 
-local function element_bytes(dtype)
+function shape.element_bytes(dtype)
     return kernel.types[dtype].bytes
 end
+local element_bytes = shape.element_bytes
 
 -- chunks from row to row, by layout
 local function pitch(layout, chunks)
@@ -40,6 +41,14 @@ local function pitch(layout, chunks)
         return rounded
     end
     return chunks
+end
+
+-- Blocks one compute unit or SM holds. NVIDIA reserves 1 KiB of shared memory for each.
+function shape.resident_blocks(shared_bytes, registers, c, t)
+    local reserved = t.vendor == "nvidia" and 1024 or 0
+    local by_shared = t.unit_lds_bytes // (shared_bytes + reserved)
+    local by_registers = t.unit_registers // (ceil_div(registers, 8) * 8 * c.threads)
+    return math.min(by_shared, by_registers, t.max_waves * t.wave // c.threads)
 end
 
 -- Lanes that share a row, and sets of waves that share the rows: threads beyond a wave for each row split the keys.
@@ -71,8 +80,8 @@ function shape.derive(c, p, t)
     local widened = c.lds_type == "float"
     d.lanes, d.splits = shape.thread_shape(c, t)
     d.row_groups = c.block_q // c.tile_q
-    d.split_keys = c.block_k // d.splits
-    d.keys = d.split_keys // d.lanes
+    d.block_k = c.block_k * d.splits
+    d.keys = c.block_k // d.lanes
 
     -- types in shared memory
     d.widen_q, d.widen_k, d.widen_v = widened and q_bytes == 2, widened and k_bytes == 2, widened and v_bytes == 2
@@ -94,15 +103,15 @@ function shape.derive(c, p, t)
     d.k_piece, d.k_tail = piece(p.head_dim_qk * k_bytes), tail(p.head_dim_qk * k_bytes)
     d.v_piece, d.v_tail = piece(p.head_dim_v * v_bytes), tail(p.head_dim_v * v_bytes)
     d.q_steps = ceil_div(c.block_q * d.q_units, c.threads)
-    d.k_steps = ceil_div(c.block_k * d.k_units, c.threads)
-    d.v_steps = dot2 and 2 * ceil_div(c.block_k // 2 * d.v_units, c.threads) or ceil_div(c.block_k * d.v_units, c.threads)
+    d.k_steps = ceil_div(d.block_k * d.k_units, c.threads)
+    d.v_steps = dot2 and 2 * ceil_div(d.block_k // 2 * d.v_units, c.threads) or ceil_div(d.block_k * d.v_units, c.threads)
 
     -- shared memory
     d.qk_chunks = ceil_div(p.head_dim_qk * d.qk_bytes, 16)
     d.q_row_chunks = d.q_units * (d.widen_q and 2 or 1)
     d.k_row_chunks = d.k_units * (d.widen_k and 2 or 1)
     d.q_pitch, d.k_pitch = pitch(c.lds_layout, d.q_row_chunks), pitch(c.lds_layout, d.k_row_chunks)
-    d.p_chunks = d.split_keys // (dot2 and 8 or 4)
+    d.p_chunks = c.block_k // (dot2 and 8 or 4)
     d.p_pitch = pitch(c.lds_layout, d.p_chunks)
     local elements_per_word = (dot2 or d.v_bytes == 4) and 1 or 2
     d.v_words, d.v_vectors = column_shape(c, p.head_dim_v, d.lanes, word_widths, elements_per_word)
@@ -117,7 +126,7 @@ function shape.derive(c, p, t)
     end
     d.merge_pitch = 2 + d.lanes * d.columns
     d.merge_pitch = d.merge_pitch | 1
-    local k_words, v_words = c.block_k * d.k_pitch * 4, c.block_k // (dot2 and 2 or 1) * d.v_pitch
+    local k_words, v_words = d.block_k * d.k_pitch * 4, d.block_k // (dot2 and 2 or 1) * d.v_pitch
     if c.kv_buffers == 1 and v_words > k_words then
         k_words = v_words
     end
@@ -136,17 +145,24 @@ function shape.derive(c, p, t)
     d.shared[#d.shared + 1] = { "p_tile", d.splits * c.block_q * d.p_pitch * 4, "weights: BLOCK_Q rows for each split" }
     d.shared_bytes = kernel.shared_bytes(d.shared)
 
-    -- registers a thread holds at once, roughly: accumulators, scores, operands of one step, tiles on their way
-    local q_words = c.q_in == "registers" and c.tile_q * d.q_row_chunks * 4 or 0
-    local moving = c.prefetch == "off" and 0 or (c.kv_buffers == 2 and d.k_steps + d.v_steps or math.max(d.k_steps, d.v_steps)) * 4
-    local operands = math.max((c.q_in == "shared" and c.tile_q or 0) * 4 + c.tile_k * 4,
-        c.tile_q * 4 + d.v_words * d.v_vectors)
-    d.registers = c.tile_q * (d.columns + d.keys + 3) + q_words + moving + operands + 24
+    -- Registers a thread holds at once, roughly. Always: output, row statistics, q if it stays there, addresses. Then either a
+    -- tile on its way or scores and operands, or both when the next tile travels meanwhile.
+    local always = c.tile_q * (d.columns + 3) + 24 + (c.q_in == "registers" and c.tile_q * d.q_row_chunks * 4 or 0)
+    local moving = 4 * (c.kv_buffers == 2 and d.k_steps + d.v_steps or math.max(d.k_steps, d.v_steps))
+    local operands = math.max((c.q_in == "shared" and c.tile_q or 0) * 4 + 8, c.tile_q * 4 + d.v_words * d.v_vectors)
+    local computing = c.tile_q * d.keys + operands
+    d.registers = always + (c.prefetch == "off" and math.max(moving, computing) or moving + computing + 24)
+    -- rows so long that 96 of them take three quarters of shared memory: small blocks must do
+    d.cramped = math.max(d.qk_chunks * 16, d.v_pitch * (dot2 and 2 or 4)) * 128 > t.lds_bytes
 
     -- loop bodies of about 512 multiply instructions: long enough to hide latencies, short enough for the instruction cache
     local qk_body = c.tile_q * c.tile_k * (d.pairs_in_fma and 8 or 4)
     d.qk_unroll = c.q_in == "registers" and d.qk_chunks or math.max(1, math.min(d.qk_chunks, 512 // qk_body))
     d.pv_unroll = math.max(1, math.min(d.p_chunks, 512 // (c.tile_q * d.columns * 4)))
+
+    -- NVIDIA's compiler takes every register that the launch bounds leave: ask for as many blocks as shared memory holds, if a
+    -- quarter more than the estimate is left for each thread
+    d.resident = math.max(1, shape.resident_blocks(d.shared_bytes, d.registers + d.registers // 4, c, t))
 
     -- options
     d.causal, d.dropout, d.lse = p.causal ~= "none", p.dropout ~= 0, p.lse ~= 0
@@ -166,14 +182,6 @@ function shape.derive(c, p, t)
     return d
 end
 
--- Blocks one compute unit or SM holds. NVIDIA reserves 1 KiB of shared memory for each.
-function shape.resident_blocks(shared_bytes, registers, c, t)
-    local reserved = t.vendor == "nvidia" and 1024 or 0
-    local by_shared = t.unit_lds_bytes // (shared_bytes + reserved)
-    local by_registers = t.unit_registers // (ceil_div(registers, 8) * 8 * c.threads)
-    return math.min(by_shared, by_registers, t.max_waves * t.wave // c.threads)
-end
-
 function shape.has_dot2(p, t)
     if p.q_dtype ~= p.k_dtype or p.k_dtype ~= p.v_dtype then
         return false, "q, k and v must be of one 16-bit type; they are " .. p.q_dtype .. ", " .. p.k_dtype .. ", " .. p.v_dtype
@@ -181,6 +189,11 @@ function shape.has_dot2(p, t)
         return true
     end
     return false, t.name .. " has no dot2 of " .. p.k_dtype
+end
+
+-- does a multiply-add take k and v as they are stored?
+function shape.mixes(p, t)
+    return t.mix_fma and p.k_dtype == "f16" and p.v_dtype == "f16" and (p.q_dtype == "f16" or p.q_dtype == "f32")
 end
 
 -- do multiply, lds_type and the dtypes go together?

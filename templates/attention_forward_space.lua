@@ -5,7 +5,7 @@
 -- Parameters that change nothing in each other are varied one at a time, not as a product; the reasons say so.
 
 local shape = import("attention_forward_shape")
-local derive = shape.derive
+local derive, element_bytes = shape.derive, shape.element_bytes
 
 local space = {}
 
@@ -26,11 +26,18 @@ space.parameters = {
     { name = "block_q", doc = "queries of a block", values = { 1, 4, 16, 32, 64, 128 } },
     { name = "tile_q", doc = "rows that one thread holds", values = { 1, 2, 4, 8 } },
     { name = "threads", doc = "threads of a block; those beyond a wave for each row split the keys", values = { 64, 128, 256 } },
-    { name = "block_k", doc = "keys of a tile", values = { 32, 64, 128, 256 } },
+    { name = "block_k", doc = "keys of a tile, for each set of waves that splits the keys", values = { 32, 64, 128 } },
     { name = "tile_k", doc = "keys that one thread scores at a time", values = { 1, 2, 4, 8 } },
 }
 
 local decode_block = 4 -- blocks of at most so many queries are for decoding: their rows are whole waves
+
+-- a corner of the space for values that cannot be expected to pay
+local function plain(c)
+    return c.lds_layout == "padded" and c.prefetch == "off" and c.q_in == "shared" and c.exact == "off"
+        and (c.block_q == 32 or c.block_q == 64)
+end
+local plain_only = "tried only with lds_layout=padded, prefetch=off, q_in=shared, exact=off, block_q=32 or 64"
 
 local function refuse(format, ...)
     return false, string.format(format, ...)
@@ -41,24 +48,34 @@ space.constraints = {
       check = function(c, p)
           if p.index == "wide" and c.index ~= "wide" then
               return refuse("the problem has index=wide: 32-bit offsets may not reach its rows")
-          elseif p.index ~= "wide" and c.index == "wide" and (c.lds_layout ~= "padded" or c.prefetch ~= "off"
-                  or c.exact ~= "off" or c.q_in ~= "shared") then
-              return refuse("64-bit offsets cannot pay when 32 bits reach every row: tried only with lds_layout=padded, "
-                  .. "prefetch=off, exact=off, q_in=shared")
+          elseif p.index ~= "wide" and c.index == "wide" and not plain(c) then
+              return refuse("64-bit offsets cannot pay when 32 bits reach every row: " .. plain_only)
           end
           return true
       end },
     { doc = "exact=lengths removes tail checks and nothing else",
       check = function(c)
-          if c.exact == "lengths" and (c.lds_layout ~= "padded" or c.prefetch ~= "registers" or c.q_in ~= "shared") then
+          if c.exact == "lengths" and (c.lds_layout ~= "padded" or c.prefetch ~= "registers" or c.block_q ~= 64
+                  or c.q_in ~= "shared") then
               return refuse("compiled lengths only remove tail checks: tried only with lds_layout=padded, prefetch=registers, "
-                  .. "q_in=shared")
+                  .. "q_in=shared, block_q=64")
           end
           return true
       end },
     { doc = "multiply, dtypes and lds_type go together",
       check = function(c, p, t)
-          return shape.types_fit(c, p, t)
+          local fit, reason = shape.types_fit(c, p, t)
+          if fit and c.multiply == "fma" and not plain(c) and shape.has_dot2(p, t)
+                  and (c.block_q > decode_block or c.lds_type == "float") then
+              return refuse("dot2 does two multiplies an instruction: fma with larger blocks or lds_type=float " .. plain_only)
+          elseif fit and c.multiply == "fma" and c.lds_type == "storage" and t.vendor == "nvidia"
+                  and element_bytes(p.k_dtype) == 2 and (c.lds_layout ~= "padded" or c.q_in ~= "shared") and c.block_q > decode_block then
+              return refuse("%s converts 16-bit elements at every use: lds_type=storage tried only with lds_layout=padded, "
+                  .. "q_in=shared", t.name)
+          elseif fit and c.multiply == "fma" and c.lds_type == "float" and shape.mixes(p, t) and not plain(c) then
+              return refuse("%s multiplies 16-bit elements without converting them: lds_type=float " .. plain_only, t.name)
+          end
+          return fit, reason
       end },
     { doc = "rows and lanes divide evenly, a row's lanes are of one wave",
       check = function(c, p, t)
@@ -80,43 +97,44 @@ space.constraints = {
               return refuse("block_q=%d is for decoding: a row takes whole waves, %d lanes are less than %d", c.block_q, lanes,
                   t.wave)
           end
-          local keys = c.block_k // (lanes * splits)
+          local keys = c.block_k // lanes
           local least = c.multiply == "dot2" and 2 or 1
           if keys < least then
-              return refuse("block_k=%d gives %d lanes in %d sets fewer than %d keys each", c.block_k, lanes, splits, least)
+              return refuse("block_k=%d gives %d lanes fewer than %d keys each", c.block_k, lanes, least)
           elseif keys % c.tile_k ~= 0 then
-              return refuse("%d keys a thread (block_k=%d, %d lanes, %d sets) are not a multiple of tile_k=%d", keys, c.block_k,
-                  lanes, splits, c.tile_k)
-          elseif keys // splits // c.tile_k > 4 then
-              return refuse("%d keys a thread in steps of tile_k=%d read q more than 4 times", keys, c.tile_k)
+              return refuse("%d keys a thread (block_k=%d, %d lanes) are not a multiple of tile_k=%d", keys, c.block_k, lanes,
+                  c.tile_k)
+          elseif keys // c.tile_k > 2 then
+              return refuse("%d keys a thread in steps of tile_k=%d read q more than twice", keys, c.tile_k)
           end
           return true
       end },
-    { doc = "enough arithmetic for each read of shared memory and each barrier",
+    { doc = "enough arithmetic for each read of shared memory and each barrier, unless long rows leave no choice",
       check = function(c, p, t)
           if c.block_q > decode_block then
-              if c.block_q * c.block_k < 2048 then
-                  return refuse("block_q * block_k = %d: below 2048 the barriers cost more than the tile", c.block_q * c.block_k)
-              elseif c.block_k > 128 then
-                  return refuse("block_k=%d with block_q=%d: tiles beyond 128 keys pay for decoding only", c.block_k, c.block_q)
-              end
-              local balance = c.tile_q * c.tile_k * 4 / (c.tile_q + c.tile_k)
-              if balance < 5 then
-                  return refuse("tile_q=%d tile_k=%d: %.1f multiplies for each 16-byte read; below 5 the reads decide", c.tile_q,
-                      c.tile_k, balance)
-              end
-              if c.q_in == "registers" and c.prefetch == "registers" then
+              if c.lds_layout == "row" and c.prefetch ~= "off" and t.vendor == "nvidia" then
+                  return refuse("lds_layout=row meets the same banks when rows are whole kilobits: tried only with prefetch=off")
+              elseif c.q_in == "registers" and c.prefetch == "registers" then
                   return refuse("q_in=registers and prefetch=registers want the same registers when block_q > %d", decode_block)
               end
-          else
-              if c.lds_layout ~= "padded" then
-                  return refuse("block_q=%d is for decoding: memory decides, tried with lds_layout=padded only", c.block_q)
-              elseif c.kv_buffers == 1 then
-                  return refuse("block_q=%d is for decoding: k and v of a tile should be under way together", c.block_q)
-              elseif c.threads * c.tile_q // c.block_q < t.wave or (c.threads < 256 and c.prefetch == "off") then
-                  return refuse("block_q=%d is for decoding: %d threads without prefetch have too little under way", c.block_q,
-                      c.threads)
+              local balance = c.tile_q * c.tile_k * 4 / (c.tile_q + c.tile_k)
+              local least = t.vendor == "nvidia" and 6 or 5
+              if c.block_q * c.block_k >= 2048 and balance >= least or derive(c, p, t).cramped then
+                  return true
+              elseif balance < least then
+                  return refuse("tile_q=%d tile_k=%d: %.1f multiplies for each 16-byte read; below %d the reads decide", c.tile_q,
+                      c.tile_k, balance, least)
               end
+              return refuse("block_q * block_k = %d: below 2048 the barriers cost more than the tile", c.block_q * c.block_k)
+          end
+          if c.lds_layout == "row" or (c.lds_layout == "xor" and c.multiply ~= "dot2") then
+              return refuse("block_q=%d is for decoding: memory decides, lds_layout=%s tried only with larger blocks", c.block_q,
+                  c.lds_layout)
+          elseif c.tile_q ~= 1 and c.tile_q ~= c.block_q then
+              return refuse("block_q=%d is for decoding: tile_q is 1 or all rows", c.block_q)
+          elseif c.threads < 128 and c.prefetch == "off" then
+              return refuse("block_q=%d is for decoding: %d threads without prefetch have too little under way", c.block_q,
+                  c.threads)
           end
           return true
       end },
@@ -140,13 +158,16 @@ space.constraints = {
           end
           local blocks = shape.resident_blocks(d.shared_bytes, d.registers, c, t)
           local waves = blocks * c.threads // t.wave
-          if c.block_q > decode_block and waves < t.simds then
-              return refuse("%d waves resident (%d bytes of shared memory, about %d registers), fewer than %d SIMD units", waves,
+          if c.block_q > decode_block and not d.cramped and waves < t.simds * (t.vendor == "nvidia" and 2 or 1) then
+              return refuse("%d waves resident (%d bytes of shared memory, about %d registers), too few for %d SIMD units", waves,
                   d.shared_bytes, d.registers, t.simds)
           end
           if c.kv_buffers == 1 then
               local double = d.shared_bytes + d.v_tile_bytes
-              if double <= t.lds_bytes and shape.resident_blocks(double, d.registers, c, t) == blocks then
+              if double <= t.lds_bytes and c.block_q <= decode_block then
+                  return refuse("block_q=%d is for decoding: k and v of a tile should be under way together, and both fit",
+                      c.block_q)
+              elseif double <= t.lds_bytes and shape.resident_blocks(double, d.registers, c, t) == blocks then
                   return refuse("one buffer for k and v: %d bytes instead of %d, but no further block fits", d.shared_bytes, double)
               end
           end
@@ -173,13 +194,15 @@ local prefill_amd = { -- 4 x 4 balances dot2 with 16-byte reads; 256 threads put
     { 64, 64, 256, 4, 4 }, { 32, 64, 256, 4, 2 }, { 64, 32, 256, 4, 2 }, { 32, 64, 256, 2, 4 }, { 32, 64, 128, 4, 4 },
     { 16, 128, 256, 4, 2 }, { 16, 128, 128, 2, 4 },
 }
-local decode = {
-    { 1, 256, 256, 1, 1 }, { 1, 256, 128, 1, 2 }, { 1, 128, 128, 1, 1 }, { 1, 256, 64, 1, 4 }, { 1, 128, 64, 1, 2 },
-    { 1, 256, 64, 1, 2 }, { 1, 128, 64, 1, 1 },
+local cramped = { { 16, 32, 128, 4, 1 }, { 16, 32, 64, 4, 2 }, { 16, 32, 64, 4, 1 }, { 16, 32, 64, 2, 1 } } -- long rows, little shared memory
+local decode = { -- many threads first: bytes under way are what counts
+    { 1, 32, 256, 1, 1 }, { 1, 64, 256, 1, 1 }, { 1, 32, 128, 1, 1 }, { 1, 64, 128, 1, 1 }, { 1, 128, 128, 1, 2 },
+    { 1, 128, 64, 1, 2 }, { 1, 64, 64, 1, 1 }, { 1, 64, 64, 1, 2 }, { 1, 32, 64, 1, 1 },
 }
 local decode_few = {
-    { 4, 256, 256, 4, 1 }, { 4, 256, 128, 4, 2 }, { 4, 128, 128, 4, 1 }, { 4, 128, 64, 4, 2 }, { 4, 256, 256, 1, 4 },
-    { 4, 128, 256, 1, 2 }, { 4, 128, 64, 4, 1 },
+    { 4, 32, 256, 4, 1 }, { 4, 64, 256, 4, 1 }, { 4, 64, 256, 4, 2 }, { 4, 64, 128, 4, 1 }, { 4, 64, 128, 4, 2 },
+    { 4, 128, 128, 4, 2 }, { 4, 128, 256, 1, 2 }, { 4, 64, 128, 1, 2 }, { 4, 128, 64, 4, 2 }, { 4, 64, 64, 4, 1 },
+    { 4, 64, 64, 4, 2 },
 }
 
 -- The first candidate of the preference lists that passes every constraint. Of the run-time sizes only seqlen_q counts, and
@@ -191,25 +214,25 @@ function space.default(p, t)
     if nvidia and p.seqlen_q > decode_block then
         lds_types = { "float", "storage" } -- conversions at every use would compete with the multiplies
     end
-    local shapes = nvidia and prefill_nvidia or prefill_amd
+    local lists = { nvidia and prefill_nvidia or prefill_amd, cramped }
     if p.seqlen_q <= decode_block then
-        shapes = p.seqlen_q == 1 and decode or decode_few
+        lists = { p.seqlen_q == 1 and decode or decode_few, lists[1], cramped }
     end
+    local buffers = p.seqlen_q <= decode_block and { 2, 1 } or { 1, 2 }
     local wanted
-    for _, entry in ipairs(shapes) do
-        for _, lds_type in ipairs(lds_types) do
-            for _, prefetch in ipairs({ "registers", "off" }) do
-                for _, kv_buffers in ipairs({ 1, 2 }) do
-                    for _, layout in ipairs({ "padded", "xor" }) do
-                        wanted = {
-                            index = p.index == "wide" and "wide" or "narrow", exact = "off", multiply = dot2 and "dot2" or "fma",
-                            lds_type = dot2 and "storage" or lds_type, lds_layout = layout, prefetch = prefetch,
-                            q_in = "shared", kv_buffers = kv_buffers, block_q = entry[1], block_k = entry[2],
-                            threads = entry[3], tile_q = entry[4], tile_k = entry[5],
-                        }
-                        if allowed(wanted, p, t) then
-                            return wanted
-                        end
+    for _, list in ipairs(lists) do
+        for _, lds_type in ipairs(dot2 and { "storage" } or lds_types) do
+            for _, entry in ipairs(list) do
+                for index = 0, 7 do -- the three choices that a shape leaves open, the last varying fastest
+                    wanted = {
+                        index = p.index == "wide" and "wide" or "narrow", exact = "off", multiply = dot2 and "dot2" or "fma",
+                        lds_type = lds_type, prefetch = index // 4 == 0 and "registers" or "off",
+                        kv_buffers = buffers[1 + index // 2 % 2], lds_layout = index % 2 == 0 and "padded" or "xor",
+                        q_in = "shared", block_q = entry[1], block_k = entry[2], threads = entry[3], tile_q = entry[4],
+                        tile_k = entry[5],
+                    }
+                    if allowed(wanted, p, t) then
+                        return wanted
                     end
                 end
             end

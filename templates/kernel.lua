@@ -32,14 +32,16 @@ function kernel.argument_bytes(arguments)
     return (bytes + 7) // 8 * 8
 end
 
--- The head of the kernel function up to its opening brace. `pointers` maps pointer arguments to their C types.
-function kernel.entry(t, launch, pointers)
+-- The head of the kernel function up to its opening brace. `pointers` maps pointer arguments to their C types; `resident` is the
+-- number of blocks an SM should hold (NVIDIA's launch bounds; AMD's compiler reads it off the static shared memory).
+function kernel.entry(t, launch, pointers, resident)
     local declared = {}
     for index, argument in ipairs(launch.arguments) do
         declared[index] = argument_type(argument[1], argument[2], pointers) .. argument[1]
     end
     if t.vocabulary ~= "host" then
-        return "kernel_function(" .. launch.threads .. ") void " .. launch.kernel .. "(\n    "
+        local bounds = t.vocabulary == "nvidia" and resident and launch.threads .. ", " .. resident or launch.threads
+        return "kernel_function(" .. bounds .. ") void " .. launch.kernel .. "(\n    "
             .. table.concat(declared, ",\n    ") .. ")\n{"
     end
     local lines = { "struct packed_arguments {" }

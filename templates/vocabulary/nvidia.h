@@ -12,7 +12,7 @@ typedef unsigned long long u64;
 typedef long long i64;
 
 #define device_function __device__ __forceinline__
-#define kernel_function(threads) extern "C" __global__ __launch_bounds__(threads)
+#define kernel_function(...) extern "C" __global__ __launch_bounds__(__VA_ARGS__) /* threads, blocks an SM should hold */
 
 /* ---- indices ---- */
 #define thread_index() ((int)threadIdx.x)
