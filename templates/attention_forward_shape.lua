@@ -153,7 +153,7 @@ function shape.derive(c, p, t)
     local computing = c.tile_q * d.keys + operands
     d.registers = always + (c.prefetch == "off" and math.max(moving, computing) or moving + computing + 24)
     -- rows so long that 96 of them take three quarters of shared memory: small blocks must do
-    d.cramped = math.max(d.qk_chunks * 16, d.v_pitch * (dot2 and 2 or 4)) * 128 > t.lds_bytes
+    d.cramped = math.max(d.q_row_chunks * 16, d.qk_chunks * 16, d.v_pitch * (dot2 and 2 or 4)) * 128 > t.lds_bytes
 
     -- loop bodies of about 512 multiply instructions: long enough to hide latencies, short enough for the instruction cache
     local qk_body = c.tile_q * c.tile_k * (d.pairs_in_fma and 8 or 4)
@@ -191,9 +191,15 @@ function shape.has_dot2(p, t)
     return false, t.name .. " has no dot2 of " .. p.k_dtype
 end
 
+-- NVIDIA's larger shared memories leave room for register tiles and occupancy that 64 or 99 KiB do not
+function shape.roomy(t)
+    return t.vendor == "nvidia" and t.lds_bytes > 128 * 1024
+end
+
 -- does a multiply-add take k and v as they are stored?
 function shape.mixes(p, t)
-    return t.mix_fma and p.k_dtype == "f16" and p.v_dtype == "f16" and (p.q_dtype == "f16" or p.q_dtype == "f32")
+    return t.mix_fma and p.k_dtype == "f16" and p.v_dtype == "f16"
+        and (p.q_dtype == "f16" or p.q_dtype == "f32" and ceil_div(p.head_dim_qk, 4) % 2 == 0)
 end
 
 -- do multiply, lds_type and the dtypes go together?

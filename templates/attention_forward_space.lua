@@ -118,7 +118,7 @@ space.constraints = {
                   return refuse("q_in=registers and prefetch=registers want the same registers when block_q > %d", decode_block)
               end
               local balance = c.tile_q * c.tile_k * 4 / (c.tile_q + c.tile_k)
-              local least = t.vendor == "nvidia" and 6 or 5
+              local least = shape.roomy(t) and 6 or 5
               if c.block_q * c.block_k >= 2048 and balance >= least or derive(c, p, t).cramped then
                   return true
               elseif balance < least then
@@ -158,7 +158,7 @@ space.constraints = {
           end
           local blocks = shape.resident_blocks(d.shared_bytes, d.registers, c, t)
           local waves = blocks * c.threads // t.wave
-          if c.block_q > decode_block and not d.cramped and waves < t.simds * (t.vendor == "nvidia" and 2 or 1) then
+          if c.block_q > decode_block and not d.cramped and waves < t.simds * (shape.roomy(t) and 2 or 1) then
               return refuse("%d waves resident (%d bytes of shared memory, about %d registers), too few for %d SIMD units", waves,
                   d.shared_bytes, d.registers, t.simds)
           end
