@@ -1,0 +1,262 @@
+/* fake_hip.c - a stand-in for libamdhip64: two devices, gfx906 and gfx90a, a current device per thread.
+ *
+ * FAKE_LAYOUT chooses what hipGetDeviceProperties looks like: 5 only the old layout (gcnArchName at byte 396), 6 both
+ * symbols (the new one has it at 1160), 8 a layout that nobody has seen yet, under the new symbol. FAKE_VERSION is what
+ * hipRuntimeGetVersion says. Launches count work-items in 32 bits, as the real runtime does: too large a grid runs less
+ * and reports success. */
+#include "fake_body.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define FUNCTION(name, ...)                                                                                            \
+    EXPORT int name(__VA_ARGS__);                                                                                      \
+    EXPORT int name(__VA_ARGS__)
+#define TRY(expression)                                                                                                \
+    do {                                                                                                               \
+        int code_ = (expression);                                                                                      \
+        if (code_ != 0) {                                                                                              \
+            return code_;                                                                                              \
+        }                                                                                                              \
+    } while (0)
+
+#ifndef FAKE_VERSION
+#define FAKE_VERSION 60000000 + 340091
+#endif
+
+static _Thread_local int selected;
+static const char *const processors[] = {"gfx906:sramecc+:xnack-", "gfx90a:sramecc+:xnack-"};
+
+static int properties(char *bytes, size_t size, size_t processor_offset, int device)
+{
+    memset(bytes, 0, size);
+    if (device == 0) {
+        snprintf(bytes, 256, "Fake Instinct MI50");
+    }
+    /* a number that looks like text stands before the real name */
+    memcpy(bytes + 300, "gf", 2);
+    snprintf(bytes + processor_offset, 256, "%s", processors[device]);
+    return call("hipGetDeviceProperties", "%d", device);
+}
+
+#if FAKE_LAYOUT == 5
+FUNCTION(hipGetDeviceProperties, void *bytes, int device)
+{
+    return properties(bytes, 792, 396, device);
+}
+#elif FAKE_LAYOUT == 6
+FUNCTION(hipGetDevicePropertiesR0600, void *bytes, int device)
+{
+    return properties(bytes, 1472, 1160, device);
+}
+FUNCTION(hipGetDeviceProperties, void *bytes, int device)
+{
+    return properties(bytes, 792, 396, device);
+}
+#else
+FUNCTION(hipGetDevicePropertiesR0600, void *bytes, int device)
+{
+    return properties(bytes, 2000, 1288, device);
+}
+#endif
+
+FUNCTION(hipInit, unsigned flags)
+{
+    return call("hipInit", "%u", flags);
+}
+FUNCTION(hipRuntimeGetVersion, int *version)
+{
+    *version = FAKE_VERSION;
+    return 0;
+}
+EXPORT const char *hipGetErrorName(int code);
+EXPORT const char *hipGetErrorName(int code)
+{
+    return code == 2     ? "hipErrorOutOfMemory"
+           : code == 100 ? "hipErrorNoDevice"
+           : code == 900 ? "hipErrorStreamCaptureUnsupported"
+                         : "hipErrorUnknown";
+}
+EXPORT const char *hipGetErrorString(int code);
+EXPORT const char *hipGetErrorString(int code)
+{
+    return code == 2 ? "out of memory" : code == 700 ? "an illegal memory access was encountered" : "no text";
+}
+FUNCTION(hipGetDeviceCount, int *count)
+{
+    *count = fake.devices;
+    return 0;
+}
+FUNCTION(hipDeviceGetAttribute, int *value, int attribute, int device)
+{
+    switch (attribute) {
+    case 19:
+        *value = 4 << 20;
+        break;
+    case 56:
+        *value = 1024;
+        break;
+    case 63:
+        *value = device == 0 ? 60 : 104;
+        break;
+    case 74:
+        *value = 65536;
+        break;
+    case 87:
+        *value = 64;
+        break;
+    default:
+        return 1;
+    }
+    return call("hipDeviceGetAttribute", "%d", attribute);
+}
+FUNCTION(hipDeviceTotalMem, size_t *bytes, int device)
+{
+    *bytes = (size_t)(device == 0 ? 16 : 64) << 30;
+    return 0;
+}
+FUNCTION(hipGetDevice, int *device)
+{
+    *device = selected;
+    return 0;
+}
+FUNCTION(hipSetDevice, int device)
+{
+    TRY(call("hipSetDevice", "%d", device));
+    selected = device;
+    return 0;
+}
+FUNCTION(hipMemGetInfo, size_t *available, size_t *total)
+{
+    *available = (size_t)15 << 30;
+    *total = (size_t)16 << 30;
+    return 0;
+}
+FUNCTION(hipMalloc, void **pointer, size_t bytes)
+{
+    TRY(call("hipMalloc", "%zu on %d", bytes, selected));
+    TRY(may_allocate());
+    *pointer = malloc(bytes);
+    fake.live++;
+    return 0;
+}
+FUNCTION(hipFree, void *pointer)
+{
+    TRY(call("hipFree", "%d", 0));
+    return unmake(pointer);
+}
+FUNCTION(hipMemcpyHtoD, void *device, void *host, size_t bytes)
+{
+    TRY(call("hipMemcpyHtoD", "%zu", bytes));
+    memcpy(device, host, bytes);
+    return 0;
+}
+FUNCTION(hipMemcpyDtoH, void *host, void *device, size_t bytes)
+{
+    TRY(call("hipMemcpyDtoH", "%zu", bytes));
+    memcpy(host, device, bytes);
+    return 0;
+}
+FUNCTION(hipMemsetD8, void *device, unsigned char value, size_t count)
+{
+    TRY(call("hipMemsetD8", "%zu", count));
+    memset(device, value, count);
+    return 0;
+}
+FUNCTION(hipModuleLoadData, void **module, const void *image)
+{
+    TRY(call("hipModuleLoadData", "%d", *(const unsigned char *)image));
+    TRY(may_allocate());
+    return make(module);
+}
+FUNCTION(hipModuleUnload, void *module)
+{
+    TRY(call("hipModuleUnload", "%d", 0));
+    return unmake(module);
+}
+FUNCTION(hipModuleGetFunction, void **function, void *module, const char *name)
+{
+    TRY(call("hipModuleGetFunction", "%s", name));
+    *function = module;
+    return strcmp(name, "missing") == 0 ? 500 : 0;
+}
+FUNCTION(hipFuncGetAttribute, int *value, int attribute, void *function)
+{
+    (void)function;
+    *value = fake.static_shared;
+    return attribute == 1 ? 0 : 1;
+}
+FUNCTION(hipModuleLaunchKernel, void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+         unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra)
+{
+    (void)function;
+    TRY(call("hipModuleLaunchKernel", "%u %u %u, %u %u %u, %u, %d on %d", grid_x, grid_y, grid_z, block_x, block_y,
+             block_z, shared, stream != NULL, selected));
+    fake.blocks_run += (grid_x * grid_y * grid_z * block_x) / block_x; /* 32 bits */
+    return take_arguments(parameters, extra, 3);
+}
+FUNCTION(hipStreamCreateWithFlags, void **stream, unsigned flags)
+{
+    TRY(call("hipStreamCreate", "%u", flags));
+    return make(stream);
+}
+FUNCTION(hipStreamDestroy, void *stream)
+{
+    return unmake(stream);
+}
+FUNCTION(hipStreamSynchronize, void *stream)
+{
+    return call("hipStreamSynchronize", "%d", stream != NULL);
+}
+FUNCTION(hipEventCreateWithFlags, void **event, unsigned flags)
+{
+    TRY(call("hipEventCreate", "%u", flags));
+    return make(event);
+}
+FUNCTION(hipEventDestroy, void *event)
+{
+    return unmake(event);
+}
+FUNCTION(hipEventRecord, void *event, void *stream)
+{
+    return call("hipEventRecord", "%d %d", event != NULL, stream != NULL);
+}
+FUNCTION(hipEventSynchronize, void *event)
+{
+    return call("hipEventSynchronize", "%d", event != NULL);
+}
+FUNCTION(hipEventElapsedTime, float *milliseconds, void *begin, void *end)
+{
+    (void)begin, (void)end;
+    *milliseconds = 1.5f;
+    return call("hipEventElapsedTime", "%d", 0);
+}
+FUNCTION(hipStreamBeginCapture, void *stream, int mode)
+{
+    return call("hipStreamBeginCapture", "%d %d", stream != NULL, mode);
+}
+FUNCTION(hipStreamEndCapture, void *stream, void **graph)
+{
+    TRY(call("hipStreamEndCapture", "%d", stream != NULL));
+    return make(graph);
+}
+FUNCTION(hipThreadExchangeStreamCaptureMode, int *mode)
+{
+    TRY(call("hipThreadExchangeStreamCaptureMode", "%d", *mode));
+    return exchange_mode(mode);
+}
+FUNCTION(hipGraphInstantiateWithFlags, void **executable, void *graph, unsigned long long flags)
+{
+    TRY(call("hipGraphInstantiateWithFlags", "%d %llu", graph != NULL, flags));
+    return make(executable);
+}
+FUNCTION(hipGraphDestroy, void *graph)
+{
+    return unmake(graph);
+}
+FUNCTION(hipGraphLaunch, void *executable, void *stream)
+{
+    return call("hipGraphLaunch", "%d %d", executable != NULL, stream != NULL);
+}
+FUNCTION(hipGraphExecDestroy, void *executable)
+{
+    return unmake(executable);
+}
