@@ -78,9 +78,9 @@ attune_status attention_cases_list(struct oracle *oracle, struct error *error)
     struct problem tails, edges;
     struct attention a;
     attune_status status = attention_from_problem(problem, &a, error);
-    /* three K tiles of 128 and a tail, two Q tiles and a tail; then rows without keys, or less than one tile */
+    /* three K tiles of 256 and a tail, two Q tiles of 128 and a tail; then rows without keys, or less than one tile */
     if (status == ATTUNE_OK) {
-        status = shrink(problem, 287, 429, &tails, error);
+        status = shrink(problem, 287, 813, &tails, error);
     }
     if (status == ATTUNE_OK) {
         status =
