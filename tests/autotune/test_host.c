@@ -127,9 +127,8 @@ static void a_small_cover_is_right(void **state)
            &(struct verify_options){.device = "host", .cover = 6, .seed = 1}, 6);
 }
 
-static void schedules_are_refused_without_the_host_device(void **state)
+static void unknown_targets_are_refused_by_name(void **state)
 {
-    (void)state; /* needs a GPU to be refused; here: an unknown target is refused by name */
     struct parts *parts = *state;
     struct problem problem;
     struct error error = {0};
@@ -231,14 +230,22 @@ static void a_space_is_compiled_into_the_store_once(void **state)
     struct parts *parts = *state;
     struct problem problem;
     struct target target;
+    struct candidate_list cover;
     struct space_result result;
     struct error error = {0};
-    char list[600];
+    char list[600], name[CANDIDATE_TEXT_BYTES];
     parse(parts, "attention.forward dtype=f16 heads=1 seqlen_q=17 seqlen_k=40 head_dim=32", &problem);
-    assert_int_equal(path_join(list, sizeof list, parts->folder, "list.txt", NULL), ATTUNE_OK);
-    static const char lines[] = "# a comment\n\n  block_k=32\n";
-    assert_int_equal(file_write(list, lines, sizeof lines - 1, NULL), ATTUNE_OK);
     assert_int_equal(target_parse("host", &target, NULL), ATTUNE_OK);
+    assert_int_equal(candidate_cover(parts->generator, &problem, &target, 3, 9, &cover, NULL), ATTUNE_OK);
+    struct buffer lines = BUFFER_INIT;
+    buffer_text(&lines, "# a comment\n\n");
+    for (int i = 0; i < cover.count; i++) {
+        candidate_format(&cover.items[i], name);
+        buffer_format(&lines, "  %s # number %d\n", name, i);
+    }
+    assert_int_equal(path_join(list, sizeof list, parts->folder, "list.txt", NULL), ATTUNE_OK);
+    assert_int_equal(file_write(list, lines.data, lines.length, NULL), ATTUNE_OK);
+    buffer_free(&lines);
     for (int again = 0; again < 2; again++) {
         attune_status status = tune_compile_space(parts->generator, parts->pool, parts->store, &problem, &target, list,
                                                   NULL, NULL, &result, &error);
@@ -248,9 +255,130 @@ static void a_space_is_compiled_into_the_store_once(void **state)
         if (status != ATTUNE_OK) {
             fail_msg("%s", error.message);
         }
-        assert_true(result.candidates >= 1 && result.candidates <= 2);
-        assert_int_equal(again ? result.reused : result.compiled, result.candidates);
+        assert_int_equal(result.candidates, cover.count); /* the default was among them and is not doubled */
+        assert_int_equal(again ? result.reused : result.compiled, cover.count);
     }
+    candidate_list_free(&cover);
+    static const char wrong[] = "block_q=64\n\nblock_q=17\n";
+    assert_int_equal(file_write(list, wrong, sizeof wrong - 1, NULL), ATTUNE_OK);
+    assert_int_equal(tune_compile_space(parts->generator, parts->pool, parts->store, &problem, &target, list, NULL,
+                                        NULL, &result, &error),
+                     ATTUNE_INVALID);
+    assert_non_null(strstr(error.message, "list.txt:3"));
+}
+
+/* A family whose template can be wrong in the ways of a careless author; its default is. %s: the reference's factor. */
+static const char family_lua[] =
+    "local kernel = import(\"kernel\")\n"
+    "return { name = \"double\", doc = \"y = 2 x\",\n"
+    "  fields = { { name = \"n\", kind = \"integer\", role = \"size\", required = true, always = true, min = 0, max = "
+    "100000 } },\n"
+    "  tensors = function(p) return { { name = \"x\", dtype = \"f32\", output = false, elements = p.n },\n"
+    "    { name = \"y\", dtype = \"f32\", output = true, elements = p.n } } end,\n"
+    "  inputs = function(p, name, kind, random) local x = {} for i = 1, p.n do x[i] = random() end return x end,\n"
+    "  reference = function(p, t) local y, allowed = {}, {}\n"
+    "    for i = 1, p.n do y[i] = %s * t.x[i] allowed[i] = 0 end return { y = y }, { y = allowed } end,\n"
+    "  operations = function(p) return p.n end,\n"
+    "  templates = { { name = \"plain\", file = \"double.hip\", doc = \"one thread an element\",\n"
+    "    supports = function(p, t) return true end,\n"
+    "    parameters = { { name = \"mode\", doc = \"how wrong\", values = { \"early\", \"half\", \"off\", \"right\" } } "
+    "},\n"
+    "    constraints = {}, default = function(p, t) return { mode = \"early\" } end,\n"
+    "    launch = function(c, p, t, d) return { kernel = \"double_it\", threads = 64, static_shared_bytes = 0,\n"
+    "      dynamic_shared_bytes = 0, arguments = { { \"x\", \"pointer\" }, { \"y\", \"pointer\" }, { \"n\", \"i32\" "
+    "},\n"
+    "      { \"origin_x\", \"u32\" } }, grid = { { { \"n\", 64 } }, {}, {} } } end } } }\n";
+static const char family_hip[] = "% local kernel = import(\"kernel\")\n"
+                                 "constexpr int WAVE = ${t.wave}, THREADS = 64;\n"
+                                 "${kernel.entry(t, d.launch, {x = \"const float *\", y = \"float *\"})}\n"
+                                 "    const int i = (int)(origin_x + block_index_x()) * THREADS + thread_index();\n"
+                                 "% if c.mode == \"early\" then\n"
+                                 "    return;\n"
+                                 "% elseif c.mode == \"half\" then\n"
+                                 "    if (i < n / 2) y[i] = 2.0f * x[i];\n"
+                                 "% elseif c.mode == \"off\" then\n"
+                                 "    if (i < n) y[i] = 2.0f * x[i > 0 ? i - 1 : 0];\n"
+                                 "% else\n"
+                                 "    if (i < n) y[i] = 2.0f * x[i];\n"
+                                 "% end\n"
+                                 "}\n"
+                                 "${kernel.note(t, d.launch)}\n";
+
+/* tunes the family with a reference of this factor */
+static attune_status tune_double(struct parts *parts, const char *factor, struct tune_result *result,
+                                 struct error *error)
+{
+    char folder[512], path[600], text[4096];
+    struct generator *generator;
+    struct problem problem;
+    assert_int_equal(folder_temporary(folder, sizeof folder, error), ATTUNE_OK);
+    snprintf(text, sizeof text, family_lua, factor);
+    assert_int_equal(path_join(path, sizeof path, folder, "double.lua", error), ATTUNE_OK);
+    assert_int_equal(file_write(path, text, strlen(text), error), ATTUNE_OK);
+    assert_int_equal(path_join(path, sizeof path, folder, "double.hip", error), ATTUNE_OK);
+    assert_int_equal(file_write(path, family_hip, sizeof family_hip - 1, error), ATTUNE_OK);
+    if (generator_create(&(struct generator_options){.template_path = folder}, &generator, error) != ATTUNE_OK) {
+        fail_msg("%s", error->message);
+    }
+    if (problem_parse(generator_schema(generator, "double"), "double n=300", &problem, error) != ATTUNE_OK) {
+        fail_msg("%s", error->message);
+    }
+    const struct tune_options options = {.device = "host", .seed = 1};
+    attune_status status =
+        tune_run(generator, parts->pool, parts->store, &problem, &options, NULL, NULL, result, error);
+    generator_destroy(generator);
+    folder_remove(folder);
+    return status;
+}
+
+static void a_wrong_candidate_never_wins(void **state)
+{
+    struct tune_result result;
+    struct error error = {0};
+    attune_status status = tune_double(*state, "2", &result, &error);
+    if (status == ATTUNE_NO_TOOLCHAIN) {
+        skip();
+    }
+    if (status != ATTUNE_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_string_equal(result.record.candidate, "double/plain mode=right");
+    assert_non_null(result.record.schema);
+    assert_int_equal(result.counts.wrong, 3);
+    assert_int_equal(result.counts.verified, 1);
+    assert_int_equal(journal_lines(result.journal, "outcome", "first"), 4);
+    for (int i = 0; i < result.outcome_count; i++) {
+        bool right = strstr(result.outcomes[i].candidate, "right") != NULL;
+        assert_string_equal(result.outcomes[i].outcome, right ? "right" : "wrong");
+        assert_true(right || strlen(result.outcomes[i].reason) > 0);
+    }
+    tune_result_free(&result);
+}
+
+static void a_broken_reference_lets_nothing_win(void **state)
+{
+    struct tune_result result;
+    struct error error = {0};
+    attune_status status = tune_double(*state, "3", &result, &error);
+    if (status == ATTUNE_NO_TOOLCHAIN) {
+        skip();
+    }
+    assert_int_equal(status, ATTUNE_WRONG);
+    assert_non_null(strstr(error.message, "4 wrong"));
+}
+
+static void the_example_family_is_verified_by_its_own_reference(void **state)
+{
+    struct parts *parts = *state, mine = *parts;
+    struct error error = {0};
+    const struct generator_options options = {.template_path = TEST_SOURCE_DIR "/examples/softmax"};
+    if (generator_create(&options, &mine.generator, &error) != ATTUNE_OK) {
+        fail_msg("%s", error.message);
+    }
+    struct parts *pointer = &mine;
+    verify(pointer, "softmax dtype=f16 rows=37 columns=100",
+           &(struct verify_options){.device = "host", .cover = 4, .seed = 1}, 4);
+    generator_destroy(mine.generator);
 }
 
 int main(void)
@@ -259,10 +387,13 @@ int main(void)
         cmocka_unit_test(default_candidates_are_right),
         cmocka_unit_test(emulated_targets_are_right),
         cmocka_unit_test(a_small_cover_is_right),
-        cmocka_unit_test(schedules_are_refused_without_the_host_device),
+        cmocka_unit_test(unknown_targets_are_refused_by_name),
         cmocka_unit_test(sanitized_candidates_run_in_the_runner),
         cmocka_unit_test(tuning_on_host_verifies_and_records),
         cmocka_unit_test(a_space_is_compiled_into_the_store_once),
+        cmocka_unit_test(a_wrong_candidate_never_wins),
+        cmocka_unit_test(a_broken_reference_lets_nothing_win),
+        cmocka_unit_test(the_example_family_is_verified_by_its_own_reference),
     };
     return cmocka_run_group_tests_name("host", tests, set_up, tear_down);
 }
