@@ -189,8 +189,10 @@ attune_status take_object(const char *path, const char *compiler, struct buffer 
     return ATTUNE_OK;
 }
 
-static void choose_compiler(struct helper *helper, struct job *job)
+/* `passed_over` gets why hiprtc does not serve an AMD target, "" when it does */
+static void choose_compiler(struct helper *helper, struct job *job, struct error *passed_over)
 {
+    passed_over->message[0] = '\0';
     if (job->kind != COMPILER_AUTO) {
         return;
     }
@@ -199,8 +201,8 @@ static void choose_compiler(struct helper *helper, struct job *job)
     } else if (job->target.vendor == TARGET_NVIDIA) {
         job->kind = COMPILER_NVRTC;
     } else {
-        job->kind = hiprtc_knows(helper, &job->target, NULL) && hiprtc_makes(helper, job->code_object) ? COMPILER_HIPRTC
-                                                                                                       : COMPILER_CLANG;
+        bool known = hiprtc_knows(helper, &job->target, passed_over);
+        job->kind = known && hiprtc_makes(helper, job->code_object) ? COMPILER_HIPRTC : COMPILER_CLANG;
     }
 }
 
@@ -285,11 +287,15 @@ static void answer_compile(struct helper *helper, const struct message *request,
     struct output *output = calloc(1, sizeof *output);
     char identity[DIGEST_HEX_BYTES] = "";
     double begin = clock_seconds();
+    struct error passed_over = {.message = ""};
     attune_status status = output == NULL ? error_no_memory(error) : read_job(request, &job, error);
     if (status == ATTUNE_OK) {
-        choose_compiler(helper, &job);
+        choose_compiler(helper, &job, &passed_over);
         status = request->kind == MESSAGE_COMPILE ? compile(helper, &job, output, error)
                                                   : identify(helper, &job, output, error);
+    }
+    if (status == ATTUNE_NO_TOOLCHAIN && passed_over.message[0] != '\0') {
+        error_prefix(error, "%s; then", passed_over.message);
     }
     message_add_integer(frame, KEY_STATUS, status);
     if (output == NULL) {

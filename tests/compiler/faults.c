@@ -4,70 +4,16 @@
  * The fakes are shell scripts that stand in for clang or c++ (ATTUNE_CLANG, ATTUNE_CXX) and misbehave when asked to
  * compile; other questions they pass on to the real one.
  */
-#include "tests/compiler/fixture.h"
+#include "tests/compiler/fakes.h"
 
 #include "base/files.h"
 #include "base/process.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static char folder[1024]; /* of this program's fakes: blanks, quotes and non-ASCII on purpose */
-static const char *const variables[] = {"ATTUNE_CXX", "ATTUNE_CLANG", "TMPDIR", "ATTUNE_HELPER"};
-static char *saved[4];
-
-static void write_script(const char *name, const char *body, char path[4096])
-{
-    (void)snprintf(path, 4096, "%s/%s", folder, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    /* questions are answered by the real compiler, or by nobody */
-    assert_true(fprintf(file,
-                        "#!/bin/sh\n"
-                        "for word in \"$@\"; do\n"
-                        "  case \"$word\" in --version|-print-*) exec c++ \"$@\";; esac\n"
-                        "  [ \"$last\" = -o ] && out=$word\n"
-                        "  last=$word\n"
-                        "done\n"
-                        "%s\n",
-                        body) > 0);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(path, 0700), 0);
-}
-
-static attune_status compile_with(struct compiler_pool *pool, const char *source, struct error *error,
-                                  struct buffer *log)
-{
-    struct compile_request request = request_for("host", source);
-    struct compile_result result = {.seconds = 0};
-    error->message[0] = '\0';
-    attune_status status = compiler_compile(pool, &request, &result, error);
-    if (log != NULL) {
-        buffer_clear(log);
-        buffer_append(log, buffer_string(&result.log), result.log.length);
-    }
-    compile_result_free(&result);
-    return status;
-}
-
-static int entries_in(const char *path, const char *prefix)
-{
-    int count = 0;
-    DIR *stream = opendir(path);
-    assert_non_null(stream);
-    for (struct dirent *entry = readdir(stream); entry != NULL; entry = readdir(stream)) {
-        count += entry->d_name[0] != '.' && strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
-    }
-    (void)closedir(stream);
-    return count;
-}
 
 /* a fake that misbehaves only while `folder`/bad exists, so that the very next compile of the same pool can work */
 static void misbehave(const char *body, double seconds, uint64_t rss_bytes, attune_status expected,
@@ -270,194 +216,6 @@ static void identity_follows_the_files(void **state)
     assert_string_equal(identities[0], identities[2]);
 }
 
-/* Runs in a child with a tmpfs of its own as TMPDIR; 0 when all was as it should be, 77 when no such file system may be
- * mounted. */
-static int in_a_small_folder(const char *size, const char *body, attune_status expected, const char *in_message)
-{
-    char place[1100];
-    char script[4096];
-    (void)snprintf(place, sizeof place, "%s/small", folder);
-    (void)mkdir(place, 0700);
-    write_script("fake c++", body, script);
-    pid_t child = fork();
-    if (child == 0) {
-        struct error error = {.message = ""};
-        struct compiler_pool *pool = NULL;
-        if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-            mount("none", place, "tmpfs", 0, size) != 0) {
-            _exit(77);
-        }
-        (void)setenv("TMPDIR", place, 1);
-        (void)setenv("ATTUNE_CXX", script, 1);
-        const struct compiler_options options = {.workers = 1};
-        if (compiler_pool_create(&options, &pool, &error) != ATTUNE_OK) {
-            _exit(1);
-        }
-        attune_status status = compile_with(pool, HOST_KERNEL, &error, NULL);
-        compiler_pool_destroy(pool);
-        print_message("%s: %s\n", attune_status_name(status), error.message);
-        _exit(status != expected || strstr(error.message, in_message) == NULL || entries_in(place, "") != 0);
-    }
-    int state = 0;
-    assert_true(child > 0);
-    assert_int_equal(waitpid(child, &state, 0), child);
-    assert_true(WIFEXITED(state));
-    return WEXITSTATUS(state);
-}
-
-static void full_temporary_folder_falls_back(void **state)
-{
-    (void)state;
-    int result = in_a_small_folder("size=64k", "exec c++ \"$@\"", ATTUNE_OK, "");
-    if (result == 77) {
-        print_message("skipped: mounting a tmpfs is not permitted here\n");
-        skip();
-    }
-    assert_int_equal(result, 0);
-}
-
-static void folder_filled_by_a_compile_is_named(void **state)
-{
-    (void)state;
-    int result =
-        in_a_small_folder("size=512k", "cat /dev/zero > \"$TMPDIR/much\"; exit 1", ATTUNE_COMPILE_FAILED, "set TMPDIR");
-    if (result == 77) {
-        print_message("skipped: mounting a tmpfs is not permitted here\n");
-        skip();
-    }
-    assert_int_equal(result, 0);
-}
-
-static void missing_lld_is_said_plainly(void **state)
-{
-    (void)state;
-    char script[4096];
-    (void)snprintf(script, sizeof script, "%s/clang without lld", folder);
-    FILE *file = fopen(script, "w");
-    assert_non_null(file);
-    (void)fputs("#!/bin/sh\ncase \"$*\" in\n*--version*) echo 'clang version 22.9.9';;\n*--print-supported-cpus*) echo "
-                "' gfx942';;\n"
-                "*) echo lld-that-is-not-there;;\nesac\n",
-                file);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(script, 0700), 0);
-    assert_int_equal(setenv("ATTUNE_CLANG", script, 1), 0);
-    struct compiler_pool *pool = pool_with(1, 0, 0);
-    struct error error = {.message = ""};
-    struct compile_request request = request_for("gfx942", AMD_KERNEL);
-    struct compile_result result = {.seconds = 0};
-    request.compiler = COMPILER_CLANG;
-    assert_int_equal(compile_request_once(pool, &request, &result, &error), ATTUNE_NO_TOOLCHAIN);
-    assert_non_null(strstr(error.message, "lld-22"));
-    compile_result_free(&result);
-    request = request_for("gfx1201", AMD_KERNEL);
-    request.compiler = COMPILER_CLANG;
-    assert_int_equal(compile_request_once(pool, &request, &result, &error), ATTUNE_NO_TOOLCHAIN);
-    assert_non_null(strstr(error.message, "clang 22.9"));
-    compile_result_free(&result);
-    compiler_pool_destroy(pool);
-}
-
-static void missing_compiler_names_the_variable(void **state)
-{
-    (void)state;
-    struct error error = {.message = ""};
-    assert_int_equal(setenv("ATTUNE_CXX", "/nowhere/c++", 1), 0);
-    struct compiler_pool *pool = pool_with(1, 0, 0);
-    assert_int_equal(compile_with(pool, HOST_KERNEL, &error, NULL), ATTUNE_NO_TOOLCHAIN);
-    assert_non_null(strstr(error.message, "ATTUNE_CXX"));
-    compiler_pool_destroy(pool);
-}
-
-static void missing_helper_names_the_variable(void **state)
-{
-    (void)state;
-    struct compiler_pool *pool = NULL;
-    struct error error = {.message = ""};
-    assert_int_equal(setenv("ATTUNE_HELPER", "/nowhere/attune-helper", 1), 0);
-    assert_int_equal(compiler_pool_create(NULL, &pool, &error), ATTUNE_NO_TOOLCHAIN);
-    assert_null(pool);
-    assert_non_null(strstr(error.message, "ATTUNE_HELPER"));
-    /* a program that is no helper */
-    assert_int_equal(setenv("ATTUNE_HELPER", "/bin/cat", 1), 0);
-    pool = pool_with(1, 5, 0);
-    assert_int_equal(compile_with(pool, HOST_KERNEL, &error, NULL), ATTUNE_NO_TOOLCHAIN);
-    assert_non_null(strstr(error.message, "/bin/cat"));
-    compiler_pool_destroy(pool);
-}
-
-/* worker folders are made under TMPDIR, whatever its name, and are gone with the pool */
-static void temporary_folder_with_odd_name_works(void **state)
-{
-    (void)state;
-    char place[4200];
-    struct error error = {.message = ""};
-    (void)snprintf(place, sizeof place, "%s/tmp 'é \"x\" $y", folder);
-    assert_int_equal(mkdir(place, 0700), 0);
-    assert_int_equal(setenv("TMPDIR", place, 1), 0);
-    struct compiler_pool *pool = pool_with(1, 0, 0);
-    attune_status status = compile_with(pool, HOST_KERNEL, &error, NULL);
-    if (status == ATTUNE_OK) {
-        assert_int_equal(entries_in(place, "attune"), 1);
-    }
-    compiler_pool_destroy(pool);
-    assert_int_equal(entries_in(place, ""), 0);
-    SKIP_IF_MISSING(status, error);
-}
-
-static void every_compiler_works_in_an_odd_temporary_folder(void **state)
-{
-    (void)state;
-    static const char *const targets[] = {"gfx906", "gfx950", "sm_90a"};
-    char place[4200];
-    (void)snprintf(place, sizeof place, "%s/odd 测试'\"$;", folder);
-    assert_int_equal(mkdir(place, 0700), 0);
-    assert_int_equal(setenv("TMPDIR", place, 1), 0);
-    struct compiler_pool *pool = pool_with(1, 0, 0);
-    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
-        struct error error = {.message = ""};
-        struct compile_request request = request_for(targets[i], "");
-        struct compile_result result = {.seconds = 0};
-        request.source = kernel_for(&request.target);
-        request.source_bytes = strlen(request.source);
-        attune_status status = compile_request_once(pool, &request, &result, &error);
-        if (status == ATTUNE_NO_TOOLCHAIN) {
-            print_message("%s skipped: %s\n", targets[i], error.message);
-        } else if (status != ATTUNE_OK) {
-            fail_msg("%s", error.message);
-        }
-        compile_result_free(&result);
-    }
-    compiler_pool_destroy(pool);
-    assert_int_equal(entries_in(place, ""), 0);
-}
-
-static void missing_temporary_folder_falls_back(void **state)
-{
-    (void)state;
-    struct error error = {.message = ""};
-    assert_int_equal(setenv("TMPDIR", "/nowhere/at all", 1), 0);
-    struct compiler_pool *pool = pool_with(1, 0, 0);
-    attune_status status = compile_with(pool, HOST_KERNEL, &error, NULL);
-    compiler_pool_destroy(pool);
-    SKIP_IF_MISSING(status, error);
-}
-
-/* a helper under a path with blanks, quotes and non-ASCII, reached through a link */
-static void helper_with_odd_path_works(void **state)
-{
-    (void)state;
-    char path[4200];
-    struct error error = {.message = ""};
-    (void)snprintf(path, sizeof path, "%s/helper 'ü \"q\"", folder);
-    assert_int_equal(symlink(saved[3] != NULL ? saved[3] : TEST_BINARY_DIR "/generator/attune-helper", path), 0);
-    assert_int_equal(setenv("ATTUNE_HELPER", path, 1), 0);
-    struct compiler_pool *pool = pool_with(1, 0, 0);
-    attune_status status = compile_with(pool, HOST_KERNEL, &error, NULL);
-    compiler_pool_destroy(pool);
-    SKIP_IF_MISSING(status, error);
-}
-
 static void *compile_some(void *argument)
 {
     struct compiler_pool *pool = argument;
@@ -572,41 +330,6 @@ static void bad_pool_options_are_refused(void **state)
     assert_int_equal(compiler_pool_create(&options, &pool, &error), ATTUNE_INVALID);
 }
 
-static int save_environment(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-        const char *value = getenv(variables[i]);
-        saved[i] = value != NULL ? strdup(value) : NULL;
-    }
-    return folder_temporary(folder, sizeof folder, NULL) == ATTUNE_OK ? 0 : 1;
-}
-
-static int restore(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-        if (saved[i] != NULL) {
-            (void)setenv(variables[i], saved[i], 1);
-        } else {
-            (void)unsetenv(variables[i]);
-        }
-    }
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    folder_remove(folder);
-    for (size_t i = 0; i < sizeof saved / sizeof saved[0]; i++) {
-        free(saved[i]);
-    }
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, restore)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -624,19 +347,10 @@ int main(void)
         TEST(compilers_see_no_gpu_and_none_of_our_callers_flags),
         TEST(hiprtc_that_aborts_is_one_failed_compile),
         TEST(identity_follows_the_files),
-        TEST(full_temporary_folder_falls_back),
-        TEST(folder_filled_by_a_compile_is_named),
-        TEST(missing_lld_is_said_plainly),
-        TEST(missing_compiler_names_the_variable),
-        TEST(missing_helper_names_the_variable),
-        TEST(temporary_folder_with_odd_name_works),
-        TEST(every_compiler_works_in_an_odd_temporary_folder),
-        TEST(missing_temporary_folder_falls_back),
-        TEST(helper_with_odd_path_works),
         TEST(threads_share_the_workers),
         TEST(a_worker_is_replaced_after_200_requests),
         TEST(death_of_the_caller_ends_everything),
         TEST(bad_pool_options_are_refused),
     };
-    return cmocka_run_group_tests(tests, save_environment, remove_folder);
+    return cmocka_run_group_tests(tests, fakes_open, fakes_close);
 }
