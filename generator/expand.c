@@ -107,6 +107,7 @@ static void append_vocabulary(lua_State *L, struct generator *generator, int t, 
     snprintf(line, sizeof line, "templates/vocabulary/%s.h %.*s", vocabulary->name, DIGEST_SHOWN,
              vocabulary->digest_hex);
     append_comment(expansion, line);
+    buffer_text(&expansion->shown, "\n");
     buffer_append(&expansion->compile, vocabulary->text.data, vocabulary->text.length);
     expansion->vocabulary_digest = vocabulary->digest;
 }

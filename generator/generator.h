@@ -1,8 +1,8 @@
 /* generator.h - families, spaces, candidates and their source text.
  *
  * One `struct generator` owns one sandboxed Lua state with all families loaded: the embedded ones, then those found in
- * ATTUNE_TEMPLATE_PATH (colon-separated folders; each *.lua directly inside returns one family table; a family of the same
- * name replaces the embedded one). Not thread-safe: one generator a thread. Knows nothing of stores or devices.
+ * ATTUNE_TEMPLATE_PATH (colon-separated folders; each *.lua directly inside returns one family table, or is a library for
+ * import; a family of the same name replaces the embedded one, a file of the same name the embedded file). Not thread-safe: one generator a thread. Knows nothing of stores or devices.
  *
  * Same input, same bytes: no pairs() order, addresses, time or locale reach the text.
  */
@@ -52,9 +52,11 @@ const char *generator_family_doc(const struct generator *generator, int index);
 /* NULL when there is no such family; owned by the generator, or static for built-in families */
 const struct schema *generator_schema(struct generator *generator, const char *family);
 
-/* {"family", "templates":[{"name","doc","targets":bool..., "parameters":[{"name","doc","domain":[...],"default","live":[...],
- * "dead":[{"value","reason"}]}], "points", "valid", "rejected":[{"reason","count","example"}]}]}: what `attune params` prints.
- * With problem and target NULL only the declarations. New reference. */
+/* {"family","doc","templates":[{"name","doc","file","constraints":[doc...],
+ *   "parameters":[{"name","doc","domain":[...],"default","live":[...],"dead":[{"value","reason"}]}],
+ *   "supported":bool,"reason", "points","valid","rejected":[{"reason","count","example":{"candidate","reason"}}]}]}: what
+ * `attune params` prints. With problem and target NULL only the declarations; "reason" only of a template that does not support the
+ * problem, which then has no default, live, dead, points, valid and rejected. New reference. */
 attune_status generator_params(struct generator *generator, const char *family, const struct problem *problem,
                                const struct target *target, json_t **json, struct error *error);
 

@@ -56,7 +56,8 @@ static void assert_expands(const char *template_text, const char *shown, const c
     while (strncmp(text, "//", 2) == 0) {
         text = strchr(text, '\n') + 1;
     }
-    assert_string_equal(text, shown);
+    assert_int_equal(text[0], '\n');
+    assert_string_equal(text + 1, shown);
     text = buffer_string(&expansion.compile);
     assert_true(expansion.compile.length > strlen(compiled));
     assert_string_equal(text + expansion.compile.length - strlen(compiled), compiled);

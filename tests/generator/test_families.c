@@ -109,6 +109,48 @@ static void a_bad_template_path_is_named(void **state)
     options.template_path = TOY_FOLDER "/toy.lua";
     assert_int_equal(generator_create(&options, &generator, &error), ATTUNE_INVALID);
     assert_contains(error.message, "is not a folder");
+    setenv("ATTUNE_TEMPLATE_PATH", "/nowhere either", 1);
+    assert_int_equal(generator_create(NULL, &generator, &error), ATTUNE_NOT_FOUND);
+    assert_contains(error.message, "folder '/nowhere either'");
+    setenv("ATTUNE_TEMPLATE_PATH", TOY_FOLDER, 1);
+    assert_int_equal(generator_create(NULL, &generator, &error), ATTUNE_OK);
+    assert_non_null(generator_schema(generator, "toy.scale"));
+    generator_destroy(generator);
+    unsetenv("ATTUNE_TEMPLATE_PATH");
+}
+
+static void a_failing_import_or_template_file_names_the_family(void **state)
+{
+    (void)state;
+    char folder[4096];
+    struct error error = {.message = ""};
+    struct generator_options options = {.template_path = folder};
+    struct generator *generator = NULL;
+    struct problem problem;
+    struct target target;
+    struct candidate candidate;
+    struct expansion expansion = {.shown = BUFFER_INIT, .compile = BUFFER_INIT};
+    assert_int_equal(folder_temporary(folder, sizeof folder, &error), ATTUNE_OK);
+    put_file(folder, "probe.lua", "local a = import('ring')\nreturn {}");
+    put_file(folder, "ring.lua", "return import('ring')");
+    assert_int_equal(generator_create(&options, &generator, &error), ATTUNE_INVALID);
+    assert_contains(error.message, "templates/ring.lua imports itself");
+    put_file(folder, "ring.lua", "return { a = 1, b = { 2 } }");
+    put_file(folder, "probe.lua", "local a = import('ring')\na.b[1] = 3");
+    assert_int_equal(generator_create(&options, &generator, &error), ATTUNE_INVALID);
+    assert_contains(error.message, "templates/probe.lua:2: this table is read-only");
+    put_file(folder, "probe.lua", "return { name = 'probe', " FIELDS "templates = {{ " TEMPLATE " }} }");
+    assert_int_equal(generator_create(&options, &generator, &error), ATTUNE_OK);
+    toy_setup(generator, "probe n=3", "host", &problem, &target);
+    assert_int_equal(candidate_default(generator, &problem, &target, &candidate, &error), ATTUNE_OK);
+    assert_int_equal(candidate_expand(generator, &candidate, &problem, &target, &expansion, &error), ATTUNE_NOT_FOUND);
+    assert_contains(error.message, "family probe, template a: templates/a.hip is not there");
+    put_file(folder, "a.hip", "x\n");
+    assert_int_equal(candidate_expand(generator, &candidate, &problem, &target, &expansion, &error), ATTUNE_INVALID);
+    assert_contains(error.message, "templates/probe.lua: template a: launch(): ");
+    expansion_free(&expansion);
+    generator_destroy(generator);
+    folder_remove(folder);
 }
 
 static void unknown_families_and_targets_are_answered_with_lists(void **state)
@@ -207,6 +249,7 @@ int main(void)
         cmocka_unit_test(wrong_families_are_told_what_is_wrong),
         cmocka_unit_test(a_template_path_adds_and_overrides),
         cmocka_unit_test(a_bad_template_path_is_named),
+        cmocka_unit_test(a_failing_import_or_template_file_names_the_family),
         cmocka_unit_test(unknown_families_and_targets_are_answered_with_lists),
         cmocka_unit_test(facts_come_with_every_listed_target),
         cmocka_unit_test(lua_references_inputs_and_counts_are_called),
