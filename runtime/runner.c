@@ -609,10 +609,7 @@ attune_status runner_find(const char *sanitizer, char *path, size_t bytes, struc
             return status;
         }
         for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
             int length = snprintf(path, bytes, places[p], self, runners[i].program);
-#pragma GCC diagnostic pop
             if (length < (int)bytes && access(path, X_OK) == 0) {
                 return ATTUNE_OK;
             }
