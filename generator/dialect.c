@@ -285,9 +285,9 @@ static void append_line_directive(struct dialect_output *output, int line)
     buffer_format(output->compile, "#line %d \"%s\"\n", line, output->program->name);
 }
 
-/* text of the value at stack index `at`, without allocation for numbers */
-static const char *value_text(lua_State *L, const struct dialect_output *output, int at, int line, char scratch[32],
-                              size_t *length)
+/* text of the value at stack index `at`, without allocation for numbers; the value follows `piece` */
+static const char *value_text(lua_State *L, const struct dialect_output *output, int at,
+                              const struct dialect_piece *piece, char scratch[32], size_t *length)
 {
     switch (lua_type(L, at)) {
     case LUA_TSTRING:
@@ -301,17 +301,19 @@ static const char *value_text(lua_State *L, const struct dialect_output *output,
             *length = strlen(scratch);
             return scratch;
         }
-        sandbox_raise(L, ATTUNE_INVALID, "%s:%d: a substituted number is not finite", output->program->name, line);
-        return NULL;
+        break;
     case LUA_TBOOLEAN:
         *length = lua_toboolean(L, at) ? 4 : 5;
         return lua_toboolean(L, at) ? "true" : "false";
     default:
-        sandbox_raise(L, ATTUNE_INVALID,
-                      "%s:%d: substitution %d of this text is a %s value; numbers, strings and booleans have a text",
-                      output->program->name, line, at - 1, luaL_typename(L, at));
-        return NULL;
+        break;
     }
+    const char *expression = output->program->text + piece->offset + piece->length; /* from its ${ to its } */
+    const char *end = output->program->text + piece[1].offset;
+    sandbox_raise(L, ATTUNE_INVALID, "%s:%d: %.*s is %s; finite numbers, strings and booleans can be substituted",
+                  output->program->name, piece->end_line, (int)(end - expression), expression,
+                  lua_type(L, at) == LUA_TNUMBER ? "not finite" : luaL_typename(L, at));
+    return NULL;
 }
 
 /* A value with newlines makes more lines than the template has: after the next newline of the template's own text a
@@ -357,7 +359,7 @@ static void emit_segment(lua_State *L, struct dialect_output *output, const stru
         if (!last) {
             char scratch[32];
             size_t length;
-            const char *text = value_text(L, output, i + 2, pieces[i].end_line, scratch, &length);
+            const char *text = value_text(L, output, i + 2, &pieces[i], scratch, &length);
             append_both(output, text, length);
             output->drifted = output->drifted || memchr(text, '\n', length) != NULL;
         }

@@ -140,9 +140,9 @@ static void errors_name_the_templates_line(void **state)
     assert_refused("a\nb ${1}\nc\nd ${c.block}\n", ATTUNE_INVALID,
                    "templates/probe.hip:4: template 'only' has no parameter 'block'");
     assert_refused("a\n${p.seqlen}\n", ATTUNE_INVALID, "templates/probe.hip:2: the problem has no field 'seqlen'");
-    assert_refused("a\n${d.absent}\n", ATTUNE_INVALID,
-                   "templates/probe.hip:2: substitution 1 of this text is a nil value");
-    assert_refused("a\n\n${1/0}\n", ATTUNE_INVALID, "templates/probe.hip:3: a substituted number is not finite");
+    assert_refused("a\n${d.absent}\n", ATTUNE_INVALID, "templates/probe.hip:2: ${d.absent} is nil;");
+    assert_refused("${1} a ${2}${d} b\n", ATTUNE_INVALID, "templates/probe.hip:1: ${d} is table;");
+    assert_refused("a\n\n${1/0}\n", ATTUNE_INVALID, "templates/probe.hip:3: ${1/0} is not finite;");
     assert_refused("a\n%\n% error('told ' .. c.k)\n", ATTUNE_INVALID, "templates/probe.hip:3: told 3");
     assert_refused("a\n% p.n = 2\n", ATTUNE_INVALID, "templates/probe.hip:2: this table is read-only");
     assert_refused("a\n% c.k = 2\n", ATTUNE_INVALID, "templates/probe.hip:2: a candidate is read-only");
