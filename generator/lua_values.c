@@ -68,6 +68,9 @@ static void push_field(lua_State *L, const struct field *field, union field_valu
         lua_pushnumber(L, value.real);
         break;
     case FIELD_CHOICE:
+        if (value.integer < 0 || value.integer >= field->choice_count) {
+            sandbox_raise(L, ATTUNE_INTERNAL, "problem field %s is not set: problem_check comes first", field->name);
+        }
         lua_pushstring(L, field->choices[value.integer]);
         break;
     }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOOK_INTERVAL = 1000, FREEZE_DEPTH_MAX = 16 };
+enum { HOOK_INTERVAL = 1000, FREEZE_DEPTH_MAX = 16, BYTES_PER_INSTRUCTION = 64 };
 
 struct sandbox *sandbox_of(lua_State *L)
 {
@@ -32,6 +32,9 @@ static void *limited_allocate(void *data, void *block, size_t old_bytes, size_t 
     void *fresh = realloc(block, new_bytes);
     if (fresh != NULL) {
         sandbox->memory_used = sandbox->memory_used - old_bytes + new_bytes;
+        if (new_bytes > old_bytes) { /* one instruction may build a text of megabytes: it counts as many */
+            sandbox->instructions_left -= (int64_t)((new_bytes - old_bytes) / BYTES_PER_INSTRUCTION);
+        }
     }
     return fresh;
 }
@@ -55,6 +58,11 @@ void sandbox_refill(lua_State *L, unsigned times)
     struct sandbox *sandbox = sandbox_of(L);
     sandbox->budget = sandbox->instruction_limit > INT64_MAX / times ? INT64_MAX : sandbox->instruction_limit * times;
     sandbox->instructions_left = (int64_t)sandbox->budget;
+}
+
+void sandbox_charge(lua_State *L, size_t bytes)
+{
+    sandbox_of(L)->instructions_left -= (int64_t)(bytes / BYTES_PER_INSTRUCTION);
 }
 
 int sandbox_raise(lua_State *L, attune_status status, const char *format, ...)

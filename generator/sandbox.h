@@ -44,6 +44,9 @@ attune_status sandbox_protect(struct sandbox *sandbox, lua_CFunction function, v
 struct sandbox *sandbox_of(lua_State *L);
 /* a fresh budget, `times` the limit, for the next call of a function from a template */
 void sandbox_refill(lua_State *L, unsigned times);
+/* counts work on that many bytes as instructions; noticed at the next count. Memory that Lua asks for is counted by
+ * itself */
+void sandbox_charge(lua_State *L, size_t bytes);
 /* an error with its own status, without position; does not return */
 int sandbox_raise(lua_State *L, attune_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* a struct error as a Lua error; does not return */

@@ -90,6 +90,7 @@ static int plain_contains(lua_State *L)
     size_t length, part_length;
     const char *text = luaL_checklstring(L, 1, &length);
     const char *part = luaL_checklstring(L, 2, &part_length);
+    sandbox_charge(L, length);
     lua_pushboolean(L, part_length == 0 || memmem(text, length, part, part_length) != NULL);
     return 1;
 }
@@ -147,7 +148,8 @@ static int plain_replace(lua_State *L)
 
 /* ---- tables ---- */
 
-/* upvalue: Lua's own function. A length found by probing can be astronomically larger than the table. */
+/* upvalue: Lua's own function, which moves up to the whole list: each item counts as an instruction. A length found by
+ * probing can be astronomically larger than the table. */
 static int bounded_table_function(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -155,6 +157,7 @@ static int bounded_table_function(lua_State *L)
     if (length < 0 || length > TABLE_LENGTH_MAX) {
         return luaL_error(L, "the table is not a list of at most %d items", TABLE_LENGTH_MAX);
     }
+    sandbox_charge(L, (size_t)length * 64);
     int count = lua_gettop(L);
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
