@@ -77,7 +77,8 @@ attune_status oracle_prepare_case(struct oracle *oracle, struct oracle_case *tes
     pthread_mutex_lock(&oracle->lock);
     if (!test->ready) {
         status = make_inputs(oracle, test, error);
-        if (status == ATTUNE_OK) {
+        test->judged = oracle->judge != NULL && oracle->is_attention && attention_case_is_large(test);
+        if (status == ATTUNE_OK && !test->judged) {
             status = attention_case_answers(oracle, test, error);
         }
         test->ready = status == ATTUNE_OK;
@@ -114,6 +115,11 @@ attune_status oracle_prepare(struct oracle *oracle, bool companions, struct erro
         }
     }
     return ATTUNE_OK;
+}
+
+void oracle_set_judge(struct oracle *oracle, const struct judge *judge)
+{
+    oracle->judge = judge;
 }
 
 double oracle_operations(const struct oracle *oracle)

@@ -34,6 +34,7 @@ struct oracle_case {
     bool scattered; /* gaps between rows; skipped for kernels that fix a stride, for which the dense twin stands in */
     bool twin;      /* only for kernels that fix a stride */
     bool has_inputs, ready;
+    bool judged; /* the answers are made on the device, by the oracle's judge */
     struct problem problem;
     int tensor_count;
     struct oracle_tensor tensors[ORACLE_TENSORS_MAX];
@@ -47,6 +48,7 @@ struct oracle_case {
 };
 
 struct oracle_device;
+struct judge;
 
 struct oracle {
     struct problem problem;
@@ -55,12 +57,15 @@ struct oracle {
     double operations;
     int case_count;
     struct oracle_case cases[ORACLE_CASES_MAX];
+    const struct judge *judge;    /* answers large cases on the device; NULL: the CPU samples rows. Not owned */
     pthread_mutex_t lock;         /* preparation of cases */
     struct oracle_device *device; /* of oracle_check */
 };
 
 /* every case that a check will need, ahead of time: may run in its own thread while objects are compiled */
 attune_status oracle_prepare(struct oracle *oracle, bool companions, struct error *error);
+/* Large cases are answered on the device from now on. The judge must outlive the oracle and be of its only device. */
+void oracle_set_judge(struct oracle *oracle, const struct judge *judge);
 double oracle_operations(const struct oracle *oracle); /* floating-point operations of the problem; 0 unknown */
 
 /* make a case's inputs and answers unless they are there; thread-safe for attention */
@@ -72,6 +77,8 @@ void oracle_case_free(struct oracle_case *test);
 /* oracle_attention.c */
 attune_status attention_cases_list(struct oracle *oracle, struct error *error);
 attune_status attention_case_inputs(const struct oracle *oracle, struct oracle_case *test, struct error *error);
+/* answering every row would cost the CPU too much time: the judge's work where there is one */
+bool attention_case_is_large(const struct oracle_case *test);
 attune_status attention_case_answers(const struct oracle *oracle, struct oracle_case *test, struct error *error);
 int attention_case_values(const struct oracle_case *test, void *const *pointers, void *seed_pointer,
                           void *offset_pointer, struct named_value *values);

@@ -8,6 +8,8 @@
 
 /* fp64 work on the CPU that one case may cost: about two seconds on 16 cores. More is sampled by rows. */
 static const double operations_limit = 4e10;
+/* where there is a judge, the CPU answers only what takes it a few milliseconds */
+static const double operations_for_judge = 2e9;
 
 enum { TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_O, TENSOR_LSE };
 
@@ -123,6 +125,11 @@ attune_status attention_case_inputs(const struct oracle *oracle, struct oracle_c
     }
     return inputs_attention(&test->attention, test->kind, oracle->seed, t[TENSOR_Q].host, t[TENSOR_K].host,
                             t[TENSOR_V].host, error);
+}
+
+bool attention_case_is_large(const struct oracle_case *test)
+{
+    return !test->companion && attention_operations(&test->attention) > operations_for_judge;
 }
 
 attune_status attention_case_answers(const struct oracle *oracle, struct oracle_case *test, struct error *error)

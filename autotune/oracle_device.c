@@ -3,6 +3,7 @@
  * Inputs are uploaded once a case and stay; outputs are filled with NaN before every launch, so a right result of an
  * earlier candidate can never be taken for this one's.
  */
+#include "autotune/judge.h"
 #include "autotune/oracle.h"
 
 #include <math.h>
@@ -15,7 +16,8 @@ enum { INPUT_GUARD = 0xff, INPUTS_COMPARED_BYTES = 4 << 20 };
 struct case_memory {
     bool made;
     struct guarded tensors[ORACLE_TENSORS_MAX];
-    struct guarded dropout; /* two words: seed and offset, for companions */
+    struct guarded dropout;       /* two words: seed and offset, for companions */
+    struct judge_answers answers; /* of judged cases */
 };
 
 struct oracle_device {
@@ -56,6 +58,7 @@ void oracle_device_destroy(struct oracle_device *device)
             guarded_free(&device->memory[c].tensors[t]);
         }
         guarded_free(&device->memory[c].dropout);
+        judge_answers_free(&device->memory[c].answers);
     }
     guarded_free(&device->workspace);
     for (int t = 0; t < ORACLE_TENSORS_MAX; t++) {
@@ -229,6 +232,39 @@ static int case_values(const struct oracle_device *device, const struct oracle_c
     return test->tensor_count;
 }
 
+/* o in device memory against the judge's answers */
+static attune_status compare_judged(struct oracle_device *device, const struct oracle_case *test,
+                                    struct case_memory *memory, struct verdict *verdict, struct error *error)
+{
+    const struct judge *judge = device->oracle->judge;
+    void *data[ORACLE_TENSORS_MAX] = {NULL};
+    attune_status status = ATTUNE_OK;
+    for (int t = 0; t < test->tensor_count; t++) {
+        data[t] = memory->tensors[t].data;
+    }
+    if (!memory->answers.made) {
+        status = judge_answer(judge, &test->attention, data[0], data[1], data[2], &memory->answers, error);
+    }
+    return status == ATTUNE_OK
+               ? judge_compare(judge, &test->attention, &memory->answers, data[3], data[4], verdict, error)
+               : status;
+}
+
+/* o on the host against the CPU's answers */
+static attune_status compare_fetched(struct oracle_device *device, const struct oracle_case *test,
+                                     struct case_memory *memory, struct verdict *verdict, struct error *error)
+{
+    attune_status status = ATTUNE_OK;
+    for (int t = 0; t < test->tensor_count && status == ATTUNE_OK; t++) {
+        status = test->tensors[t].output ? fetch(device, test, memory, t, error) : ATTUNE_OK;
+    }
+    if (status == ATTUNE_OK) {
+        verdict->right = device->oracle->is_attention ? attention_case_compare(test, device->outputs, verdict)
+                                                      : family_case_compare(test, device->outputs, verdict);
+    }
+    return status;
+}
+
 static attune_status run_case(struct oracle_device *device, struct kernel *kernel, struct oracle_case *test,
                               struct case_memory *memory, struct verdict *verdict, struct error *error)
 {
@@ -257,12 +293,9 @@ static attune_status run_case(struct oracle_device *device, struct kernel *kerne
     if (status == ATTUNE_OK) {
         status = check_guards(device, test, memory, verdict, error);
     }
-    for (int t = 0; t < test->tensor_count && status == ATTUNE_OK && verdict->right; t++) {
-        status = test->tensors[t].output ? fetch(device, test, memory, t, error) : ATTUNE_OK;
-    }
     if (status == ATTUNE_OK && verdict->right) {
-        verdict->right = device->oracle->is_attention ? attention_case_compare(test, device->outputs, verdict)
-                                                      : family_case_compare(test, device->outputs, verdict);
+        status = test->judged ? compare_judged(device, test, memory, verdict, error)
+                              : compare_fetched(device, test, memory, verdict, error);
     }
     if (status == ATTUNE_OK && verdict->right) {
         status = check_inputs(device, test, memory, verdict, error);
@@ -323,6 +356,9 @@ uint64_t oracle_device_bytes(const struct oracle_device *device)
         }
         for (int t = 0; t < test->tensor_count; t++) {
             total += tensor_bytes(&test->tensors[t]) + (device->guards ? 2 * GUARD_BYTES : 0);
+        }
+        if (device->oracle->judge != NULL && attention_case_is_large(test)) {
+            total += judge_answer_bytes(&test->attention);
         }
     }
     return total;

@@ -6,6 +6,7 @@
  * is published.
  */
 #include "autotune/journal.h"
+#include "autotune/judge.h"
 #include "autotune/measure.h"
 #include "autotune/objects.h"
 #include "autotune/oracle.h"
@@ -46,6 +47,7 @@ struct tuning {
     struct object_road road;
     struct candidate_list list;
     struct oracle *oracle;
+    struct judge *judge;
     struct oracle_device *checks;
     struct timing *timing;
     pthread_t preparing; /* makes references while the first objects are compiled */
@@ -106,6 +108,9 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
     }
     if (status == ATTUNE_OK) {
         status = oracle_create(generator, t->problem, options->seed, &t->oracle, error);
+    }
+    if (status == ATTUNE_OK && t->timed) {
+        t->judge = judge_for_oracle(generator, &t->road, t->oracle, t->driver, t->ordinal);
     }
     if (status == ATTUNE_OK) {
         status = oracle_device_create(t->oracle, t->driver, t->ordinal, true, &t->checks, error);
@@ -441,6 +446,7 @@ static void close_all(struct tuning *t)
     timing_destroy(t->timing);
     oracle_device_destroy(t->checks);
     oracle_destroy(t->oracle);
+    judge_destroy(t->judge);
     candidate_list_free(&t->list);
     journal_close(&t->journal);
 }

@@ -1,5 +1,6 @@
 /* verify.c - `attune verify`: candidates of a problem on a device, each under the wanted schedules, against the oracle.
  */
+#include "autotune/judge.h"
 #include "autotune/objects.h"
 #include "autotune/oracle.h"
 #include "autotune/screen.h"
@@ -27,6 +28,7 @@ struct verifying {
     struct driver_device device;
     struct target target;
     struct oracle *oracle;
+    struct judge *judge;
     struct candidate_list list;
     struct check_place places[SCHEDULES];
     int place_count;
@@ -217,6 +219,9 @@ attune_status verify_run(struct generator *generator, struct compiler_pool *pool
     if (status == ATTUNE_OK) {
         status = road_open(&road, pool, options->store, &state->target, options->sanitize, true, error);
     }
+    if (status == ATTUNE_OK && state->device.target.vendor != TARGET_HOST) {
+        state->judge = judge_for_oracle(generator, &road, state->oracle, state->driver, state->ordinal);
+    }
     if (status == ATTUNE_OK) {
         state->total = state->list.count * state->place_count;
         status = pipeline_create(generator, &road, problem, state->list.items, state->list.count,
@@ -241,6 +246,7 @@ attune_status verify_run(struct generator *generator, struct compiler_pool *pool
         }
     }
     oracle_destroy(state->oracle);
+    judge_destroy(state->judge);
     candidate_list_free(&state->list);
     free(state);
     return status;
