@@ -192,8 +192,9 @@ static attune_status default_strides(struct tensor *t, bool explicit_strides, st
     return ATTUNE_OK;
 }
 
-/* axes with one element or none have no stride to speak of */
-static attune_status check_strides(const struct tensor *t, struct error *error)
+/* An axis with one element or none has no stride: whatever the caller says there is replaced by 0, so that it can
+ * neither break a limit nor be used. */
+static attune_status check_strides(struct tensor *t, struct error *error)
 {
     int64_t last = t->head_dim, bytes = 0;
     for (int axis = 0; axis < AXES; axis++) {
@@ -203,6 +204,7 @@ static attune_status check_strides(const struct tensor *t, struct error *error)
                              t->name, axis_names[axis], (long long)stride);
         }
         if (t->size[axis] < 2) {
+            t->stride[axis] = 0;
             continue;
         }
         if (__builtin_mul_overflow(stride, t->size[axis] - 1, &span) || __builtin_add_overflow(last, span, &last) ||

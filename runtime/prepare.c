@@ -29,6 +29,7 @@ struct request {
     char specialisation[PROBLEM_TEXT_BYTES];
     attune_rung lowest;
     const char *candidate; /* NULL: the best */
+    int broken;            /* records that would serve, were their objects there */
 };
 
 /* ------------------------------------------------------------------------------------------------ store */
@@ -64,7 +65,7 @@ static attune_status plan_choice(const struct request *request, const struct cho
 }
 
 /* ATTUNE_NOT_FOUND: nothing stored serves, `error` says what came nearest */
-static attune_status plan_from_store(const struct request *request, attune_plan **plan, struct error *error)
+static attune_status plan_from_store(struct request *request, attune_plan **plan, struct error *error)
 {
     struct choices choices;
     attune_context *context = request->device->context;
@@ -73,6 +74,7 @@ static attune_status plan_from_store(const struct request *request, attune_plan 
     if (status != ATTUNE_OK) {
         return status;
     }
+    request->broken = 0;
     status = error_set(error, ATTUNE_NOT_FOUND, "nothing stored serves it%s",
                        choices.best_dropped != 0 ? " (only plans below the lowest rung asked for)" : "");
     for (int i = 0; i < choices.count && status != ATTUNE_OK; i++) {
@@ -82,6 +84,7 @@ static attune_status plan_from_store(const struct request *request, attune_plan 
             break;
         }
         status = plan_choice(request, choices.items[i], plan, error);
+        request->broken += status == ATTUNE_NOT_FOUND;
         if (status == ATTUNE_NO_MEMORY || status == ATTUNE_DEVICE_FAILED) {
             choices_free(&choices);
             return status;
@@ -180,7 +183,7 @@ static attune_status call_handler(const struct request *request, bool tune, cons
 }
 
 /* who leads looks into the store once more: another flight may have landed between its look and its take-off */
-static attune_status fly(const struct request *request, bool tune, const char *candidate, bool look_again,
+static attune_status fly(struct request *request, bool tune, const char *candidate, bool look_again,
                          struct flight *flight, attune_plan **plan)
 {
     attune_status status = ATTUNE_NOT_FOUND;
@@ -205,7 +208,8 @@ static attune_status rebuild(const struct request *request, const struct choice 
         if (flight == NULL) {
             return error_no_memory(error);
         }
-        flight_land(request->device, flight, fly(request, false, choice->record.candidate, false, flight, NULL));
+        struct request alone = *request;
+        flight_land(request->device, flight, fly(&alone, false, choice->record.candidate, false, flight, NULL));
     } else {
         flight_wait(request->device, flight);
     }
@@ -225,15 +229,20 @@ static attune_status rebuild(const struct request *request, const struct choice 
 static attune_status refuse(const struct request *request, attune_status status, const char *reason,
                             struct error *error)
 {
-    struct buffer paths = BUFFER_INIT;
+    struct buffer text = BUFFER_INIT;
     char target[TARGET_TEXT_BYTES];
     target_format(&request->device->facts.target, target);
-    choose_paths(request->device, request->specialisation, &paths);
-    error_set(error, status, "no kernel is stored for \"%s\"%s%s on %s (%s), and %s; searched: %s",
-              request->specialisation, request->candidate != NULL ? " with candidate " : "",
-              request->candidate != NULL ? request->candidate : "", target, request->device->facts.name, reason,
-              buffer_string(&paths));
-    buffer_free(&paths);
+    buffer_format(&text, "no kernel is stored for \"%s\"", request->specialisation);
+    if (request->candidate != NULL) {
+        buffer_format(&text, " with candidate \"%s\"", request->candidate);
+    }
+    if (request->broken > 0) {
+        buffer_format(&text, " (%d records are, but their objects are gone or damaged)", request->broken);
+    }
+    buffer_format(&text, " on %s (%s), and %s; searched: ", target, request->device->facts.name, reason);
+    choose_paths(request->device, request->specialisation, &text);
+    error_set(error, status, "%s", buffer_string(&text));
+    buffer_free(&text);
     return status;
 }
 
@@ -267,7 +276,7 @@ static attune_status check_miss(const struct request *request, bool *tune, struc
 }
 
 /* *again: what was made is gone already, or serves others only: look at the store once more */
-static attune_status plan_by_jit(const struct request *request, attune_plan **plan, bool *again, struct error *error)
+static attune_status plan_by_jit(struct request *request, attune_plan **plan, bool *again, struct error *error)
 {
     char key[KEY_BYTES], text[PROBLEM_TEXT_BYTES];
     struct flight *flight = NULL;

@@ -349,6 +349,11 @@ static void fixed_sizes_limits_and_workspace_are_kept(void **state)
     assert_int_equal(scene.gpu->launches, 1);
     a.k_seq_stride = 120;
     fake_expect(scene.context, ATTUNE_OK, attune_launch_attention(scene.plan, &a, NULL, workspace, 9999), NULL);
+    /* one key: its stride means nothing, and breaks nothing */
+    a.seqlen_k = 1;
+    a.k_seq_stride = 12345;
+    fake_expect(scene.context, ATTUNE_OK, attune_launch_attention(scene.plan, &a, NULL, workspace, 9999), NULL);
+    assert_int_equal(sent_i64(&scene, "k_seq_stride"), 0);
     scene_close(&scene);
 }
 

@@ -309,6 +309,13 @@ static void an_object_that_is_gone_is_compiled_again(void **state)
     fake_expect(scene.context, ATTUNE_OK, prepare_info(&scene, SIZES("64", "64"), (attune_rung)0, NULL, &info), NULL);
     assert_int_equal(scene.jit.compiles, 1); /* its object is back */
     scene_close(&scene);
+    /* where nothing may be compiled the message says what is missing */
+    scene_open(&scene, ATTUNE_JIT_FORBID, true);
+    fake_publish(scene.context->store,
+                 &(struct fake_record){RECORD_TUNED, SIZES("64", "64"), "f/gone", .created = 1, .no_object = true});
+    fake_expect(scene.context, ATTUNE_FORBIDDEN, prepare_info(&scene, SIZES("64", "64"), (attune_rung)0, NULL, &info),
+                "1 records", "objects are gone", NULL);
+    scene_close(&scene);
 }
 
 static void a_store_that_keeps_nothing_ends_in_an_error_not_in_a_loop(void **state)
