@@ -576,6 +576,58 @@ static void a_stored_family_is_read_without_the_compiling_half(void **state)
     scene_close(&scene);
 }
 
+/* ------------------------------------------------------------------------------------------------ frugality */
+
+/* Counts what a launch must not do. A sanitizer has its own malloc and locks: then nothing is counted. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define COUNTING 1
+static _Thread_local volatile int counted; /* volatile: the compiler knows that malloc changes no variable */
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *memory, size_t bytes);
+void *malloc(size_t bytes)
+{
+    counted++;
+    return __libc_malloc(bytes);
+}
+void *calloc(size_t count, size_t bytes)
+{
+    counted++;
+    return __libc_calloc(count, bytes);
+}
+void *realloc(void *memory, size_t bytes)
+{
+    counted++;
+    return __libc_realloc(memory, bytes);
+}
+#else
+#define COUNTING 0
+static volatile int counted;
+#endif
+
+static void a_launch_allocates_nothing(void **state)
+{
+    (void)state;
+    struct scene scene;
+    if (!COUNTING) {
+        print_message("skipped: a sanitizer replaces malloc\n");
+        skip();
+    }
+    scene_open(&scene, PROBLEM, NULL);
+    counted = 0;
+    void *volatile probe = malloc(16);
+    free(probe);
+    assert_int_equal(counted, 1); /* the counter works */
+    for (int i = 0; i < 10; i++) {
+        attune_attention_arguments a = scene.good;
+        a.batch = 1 + i;
+        assert_int_equal(launch(&scene, &a), ATTUNE_OK);
+    }
+    assert_int_equal(counted, 1);
+    assert_int_equal(scene.gpu->launches, 10);
+    scene_close(&scene);
+}
+
 /* ------------------------------------------------------------------------------------------------ forward */
 
 static void forward_remembers_its_plans(void **state)
@@ -621,6 +673,7 @@ int main(void)
         cmocka_unit_test(attention_can_be_launched_by_name_with_the_same_checks),
         cmocka_unit_test(a_family_without_code_here_is_launched_by_name),
         cmocka_unit_test(a_stored_family_is_read_without_the_compiling_half),
+        cmocka_unit_test(a_launch_allocates_nothing),
         cmocka_unit_test(forward_remembers_its_plans),
     };
     return cmocka_run_group_tests_name("launch", tests, NULL, NULL);
