@@ -9,6 +9,7 @@
 struct judge {
     const struct driver *driver;
     int ordinal;
+    struct driver_device device;
     struct kernel reference, compare;
     const struct schema *reference_schema, *compare_schema;
     char reference_fields[256], compare_fields[128]; /* the compiled-in part of their problems */
@@ -36,7 +37,7 @@ static attune_status load(struct generator *generator, const struct object_road 
     }
     if (status == ATTUNE_OK) {
         status =
-            kernel_load(kernel, judge->driver, judge->ordinal, job.bytes.data, job.bytes.length, &job.launch, error);
+            kernel_load(kernel, judge->driver, &judge->device, job.bytes.data, job.bytes.length, &job.launch, error);
     }
     if (status != ATTUNE_OK) {
         error_prefix(error, "%s", schema->family);
@@ -73,7 +74,12 @@ attune_status judge_create(struct generator *generator, const struct object_road
     snprintf(made->compare_fields, sizeof made->compare_fields, "o_dtype=%s head_dim_v=%lld lse=%d",
              problem_choice(problem, "o_dtype"), (long long)problem_integer(problem, "head_dim_v"),
              problem_integer(problem, "lse") != 0);
-    attune_status status = load(generator, &with_bytes, made, made->reference_schema, made->reference_fields,
+    attune_status status = driver->describe(driver, ordinal, &made->device, error);
+    if (status != ATTUNE_OK) {
+        free(made);
+        return status;
+    }
+    status = load(generator, &with_bytes, made, made->reference_schema, made->reference_fields,
                                 "batch=1 heads=1 kv_heads=1 seqlen_q=1 seqlen_k=1", &made->reference, error);
     if (status == ATTUNE_OK) {
         status = load(generator, &with_bytes, made, made->compare_schema, made->compare_fields,

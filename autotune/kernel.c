@@ -4,20 +4,18 @@
 #include <math.h>
 #include <string.h>
 
-attune_status kernel_load(struct kernel *kernel, const struct driver *driver, int ordinal, const void *object,
-                          size_t bytes, const struct launch *launch, struct error *error)
+attune_status kernel_load(struct kernel *kernel, const struct driver *driver, const struct driver_device *device,
+                          const void *object, size_t bytes, const struct launch *launch, struct error *error)
 {
-    struct driver_device device;
-    *kernel = (struct kernel){.driver = driver, .ordinal = ordinal, .launch = *launch};
-    attune_status status = driver->describe(driver, ordinal, &device, error);
-    if (status == ATTUNE_OK) {
-        status = launch_layout(launch, kernel->offsets, &kernel->argument_bytes, error);
-    }
+    *kernel = (struct kernel){.driver = driver,
+                              .ordinal = device->ordinal,
+                              .launch = *launch,
+                              .limits = device->grid,
+                              .compute_units = device->compute_units};
+    attune_status status = launch_layout(launch, kernel->offsets, &kernel->argument_bytes, error);
     if (status != ATTUNE_OK) {
         return status;
     }
-    kernel->limits = device.grid;
-    kernel->compute_units = device.compute_units;
     static const char *const origins[3] = {"origin_x", "origin_y", "origin_z"};
     for (int dimension = 0; dimension < 3; dimension++) {
         kernel->origin[dimension] = -1;
@@ -32,8 +30,8 @@ attune_status kernel_load(struct kernel *kernel, const struct driver *driver, in
             kernel->pointer_offsets[kernel->pointer_count++] = kernel->offsets[i];
         }
     }
-    return driver->load(driver, ordinal, object, bytes, launch->kernel, launch->dynamic_shared_bytes, &kernel->module,
-                        &kernel->function, error);
+    return driver->load(driver, device->ordinal, object, bytes, launch->kernel, launch->dynamic_shared_bytes,
+                        &kernel->module, &kernel->function, error);
 }
 
 void kernel_unload(struct kernel *kernel)

@@ -33,8 +33,9 @@ struct kernel {
     int origin[3]; /* argument index of origin_x .. origin_z, -1 when the kernel has none */
 };
 
-attune_status kernel_load(struct kernel *kernel, const struct driver *driver, int ordinal, const void *object,
-                          size_t bytes, const struct launch *launch, struct error *error);
+/* `device` is what describe() said of it: asking anew for every kernel would cost more than loading */
+attune_status kernel_load(struct kernel *kernel, const struct driver *driver, const struct driver_device *device,
+                          const void *object, size_t bytes, const struct launch *launch, struct error *error);
 void kernel_unload(struct kernel *kernel); /* safe on a zeroed struct and twice */
 
 /* a kernel with its arguments packed, ready to launch any number of times */

@@ -1,5 +1,6 @@
 /* oracle_attention.c - the cases of attention.forward. */
 #include "autotune/oracle.h"
+#include "autotune/parallel.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -179,40 +180,93 @@ int attention_case_values(const struct oracle_case *test, void *const *pointers,
     return n;
 }
 
-/* Every row of o written, nothing between rows touched. The rows of a layout are walked in the order of memory. */
-static bool rows_written(const struct oracle_case *test, const char *o, char *reason, size_t reason_bytes)
+/* Every row of o written, nothing between rows touched. A work item is one (batch, outer) pair: outer is the slower of
+ * query and head in memory, inner the faster; it owns the gaps behind its rows. */
+struct scan {
+    const struct oracle_case *test;
+    const char *o;
+    bool head_major;
+    int64_t outer, inner;
+    int64_t *bad; /* by item: element that is wrong, -1 none */
+};
+
+static int64_t row_start(const struct scan *scan, int64_t item, int64_t inner)
 {
-    const struct attention *a = &test->attention;
-    size_t size = dtype_size(a->o.dtype);
-    bool head_major = a->o.head_stride > a->o.seq_stride;
-    int64_t outer = head_major ? a->heads : a->seqlen_q, inner = head_major ? a->seqlen_q : a->heads;
-    int64_t expected = 0; /* where the next row would start without a gap */
-    for (int64_t b = 0; b < a->batch; b++) {
-        for (int64_t x = 0; x < outer; x++) {
-            for (int64_t y = 0; y < inner; y++) {
-                int64_t head = head_major ? x : y, query = head_major ? y : x;
-                int64_t start = b * a->o.batch_stride + query * a->o.seq_stride + head * a->o.head_stride;
-                for (int64_t i = expected; i < start; i++) {
-                    if (!convert_is_poison(a->o.dtype, o, (size_t)i)) {
-                        snprintf(reason, reason_bytes,
-                                 "o: element %lld between rows was written (next row: batch %lld, "
-                                 "head %lld, query %lld)",
-                                 (long long)i, (long long)b, (long long)head, (long long)query);
-                        return false;
-                    }
-                }
-                size_t bad = convert_find_nan(a->o.dtype, o + (size_t)start * size, (size_t)a->head_dim_v);
-                if (bad < (size_t)a->head_dim_v) {
-                    bool poison = convert_is_poison(a->o.dtype, o, (size_t)start + bad);
-                    snprintf(reason, reason_bytes, "o: batch %lld, head %lld, query %lld, column %zu is %s",
-                             (long long)b, (long long)head, (long long)query, bad, poison ? "never written" : "NaN");
-                    return false;
-                }
-                expected = start + a->head_dim_v;
+    const struct attention_tensor *o = &scan->test->attention.o;
+    int64_t batch = item / scan->outer, outer = item % scan->outer;
+    return batch * o->batch_stride + outer * (scan->head_major ? o->head_stride : o->seq_stride) +
+           inner * (scan->head_major ? o->seq_stride : o->head_stride);
+}
+
+static void scan_item(void *data, size_t index)
+{
+    struct scan *scan = data;
+    const struct attention *a = &scan->test->attention;
+    int64_t item = (int64_t)index, items = a->batch * scan->outer;
+    size_t size = dtype_size(a->o.dtype), dim = (size_t)a->head_dim_v;
+    scan->bad[item] = -1;
+    for (int64_t y = 0; y < scan->inner && scan->bad[item] < 0; y++) {
+        int64_t start = row_start(scan, item, y), next = a->o.span;
+        if (y + 1 < scan->inner) {
+            next = row_start(scan, item, y + 1);
+        } else if (item + 1 < items) {
+            next = row_start(scan, item + 1, 0);
+        }
+        size_t nan = convert_find_nan(a->o.dtype, scan->o + (size_t)start * size, dim);
+        if (nan < dim) {
+            scan->bad[item] = start + (int64_t)nan;
+        }
+        for (int64_t i = start + a->head_dim_v; i < next && scan->bad[item] < 0; i++) {
+            if (!convert_is_poison(a->o.dtype, scan->o, (size_t)i)) {
+                scan->bad[item] = i;
             }
         }
     }
-    return true;
+}
+
+static void describe_element(const struct scan *scan, int64_t item, int64_t element, char *reason, size_t reason_bytes)
+{
+    const struct attention *a = &scan->test->attention;
+    int64_t inner = 0;
+    while (inner + 1 < scan->inner && row_start(scan, item, inner + 1) <= element) {
+        inner++;
+    }
+    int64_t column = element - row_start(scan, item, inner), batch = item / scan->outer, outer = item % scan->outer;
+    int64_t head = scan->head_major ? outer : inner, query = scan->head_major ? inner : outer;
+    const char *what = "is NaN";
+    if (column >= a->head_dim_v) {
+        what = "was written, between rows";
+    } else if (convert_is_poison(a->o.dtype, scan->o, (size_t)element)) {
+        what = "was never written";
+    }
+    snprintf(reason, reason_bytes, "o: batch %lld, head %lld, query %lld: column %lld %s", (long long)batch,
+             (long long)head, (long long)query, (long long)column, what);
+}
+
+static bool rows_written(const struct oracle_case *test, const char *o, char *reason, size_t reason_bytes)
+{
+    const struct attention *a = &test->attention;
+    bool head_major = a->o.head_stride > a->o.seq_stride, right = true;
+    struct scan scan = {.test = test,
+                        .o = o,
+                        .head_major = head_major,
+                        .outer = head_major ? a->heads : a->seqlen_q,
+                        .inner = head_major ? a->seqlen_q : a->heads};
+    int64_t items = a->batch * scan.outer;
+    scan.bad = malloc((size_t)(items + 1) * sizeof *scan.bad);
+    if (scan.bad == NULL) {
+        snprintf(reason, reason_bytes, "no memory for the comparison");
+        return false;
+    }
+    parallel_for((size_t)items, scan_item, &scan);
+    for (int64_t item = 0; item < items && right; item++) {
+        if (scan.bad[item] >= 0) {
+            describe_element(&scan, item, scan.bad[item], reason, reason_bytes);
+            right = false;
+        }
+    }
+    free(scan.bad);
+    return right;
 }
 
 static bool whole_written(const struct oracle_tensor *tensor, const void *elements, char *reason, size_t reason_bytes)
@@ -232,10 +286,7 @@ bool attention_case_compare(const struct oracle_case *test, void *const *outputs
     double ratio = 0.0;
     char *reason = verdict->reason;
     size_t bytes = sizeof verdict->reason;
-    /* rows with their indices when something is wrong; the plain scan is the fast way to know that nothing is */
-    bool right = test->scattered ? rows_written(test, o, reason, bytes)
-                                 : whole_written(&test->tensors[TENSOR_O], o, reason, bytes) ||
-                                       rows_written(test, o, reason, bytes);
+    bool right = rows_written(test, o, reason, bytes);
     if (right && lse != NULL) {
         right = whole_written(&test->tensors[TENSOR_LSE], lse, reason, bytes);
     }

@@ -5,6 +5,7 @@
  */
 #include "autotune/judge.h"
 #include "autotune/oracle.h"
+#include "base/process.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +25,8 @@ struct oracle_device {
     struct oracle *oracle;
     const struct driver *driver;
     int ordinal;
+    struct driver_device facts;
+    double patience_seconds;
     bool guards;
     bool companions; /* real devices: small cases before the large ones */
     struct guarded workspace;
@@ -45,7 +48,17 @@ attune_status oracle_device_create(struct oracle *oracle, const struct driver *d
     made->ordinal = ordinal;
     made->guards = guards;
     made->companions = guards && strcmp(driver->name, "host") != 0;
-    return ATTUNE_OK;
+    attune_status status = driver->describe(driver, ordinal, &made->facts, error);
+    if (status != ATTUNE_OK) {
+        oracle_device_destroy(made);
+        *device = NULL;
+    }
+    return status;
+}
+
+void oracle_device_patience(struct oracle_device *device, double seconds)
+{
+    device->patience_seconds = seconds;
 }
 
 void oracle_device_destroy(struct oracle_device *device)
@@ -265,6 +278,30 @@ static attune_status compare_fetched(struct oracle_device *device, const struct 
     return status;
 }
 
+/* launch and wait; notes a launch at the problem's own sizes that outlasts the patience */
+static attune_status run_call(const struct oracle_device *device, const struct oracle_case *test,
+                              const struct kernel_call *call, struct verdict *verdict, struct error *error)
+{
+    attune_status status =
+        device->driver->synchronize(device->driver, device->ordinal, NULL, error); /* fills are done */
+    double begin = clock_seconds();
+    if (status == ATTUNE_OK) {
+        status = kernel_launch(call, NULL, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = device->driver->synchronize(device->driver, device->ordinal, NULL, error);
+    }
+    double seconds = clock_seconds() - begin;
+    if (status == ATTUNE_OK && !test->companion && device->patience_seconds > 0.0 &&
+        seconds > device->patience_seconds) {
+        verdict->too_slow = true;
+        verdict->right = false;
+        snprintf(verdict->reason, sizeof verdict->reason, "%.0f us at its first launch; not looked at longer",
+                 seconds * 1e6);
+    }
+    return status;
+}
+
 static attune_status run_case(struct oracle_device *device, struct kernel *kernel, struct oracle_case *test,
                               struct case_memory *memory, struct verdict *verdict, struct error *error)
 {
@@ -285,10 +322,10 @@ static attune_status run_case(struct oracle_device *device, struct kernel *kerne
         status = kernel_bind(kernel, &test->problem, values, count, device->workspace.data, &call, error);
     }
     if (status == ATTUNE_OK) {
-        status = kernel_launch(&call, NULL, error);
+        status = run_call(device, test, &call, verdict, error);
     }
-    if (status == ATTUNE_OK) {
-        status = device->driver->synchronize(device->driver, device->ordinal, NULL, error);
+    if (verdict->too_slow) {
+        return status;
     }
     if (status == ATTUNE_OK) {
         status = check_guards(device, test, memory, verdict, error);
@@ -325,14 +362,14 @@ attune_status oracle_device_check(struct oracle_device *device, const void *obje
     struct oracle *oracle = device->oracle;
     struct kernel kernel;
     *verdict = (struct verdict){.right = true};
-    attune_status status = kernel_load(&kernel, device->driver, device->ordinal, object, object_bytes, launch, error);
+    attune_status status = kernel_load(&kernel, device->driver, &device->facts, object, object_bytes, launch, error);
     for (int c = 0; c < oracle->case_count && status == ATTUNE_OK && verdict->right; c++) {
         struct oracle_case *test = &oracle->cases[c];
         if (!serves(device, test, launch)) {
             continue;
         }
         status = run_case(device, &kernel, test, &device->memory[c], verdict, error);
-        if (status == ATTUNE_OK && !verdict->right) {
+        if (status == ATTUNE_OK && !verdict->right && !verdict->too_slow) {
             char reason[sizeof verdict->reason];
             memcpy(reason, verdict->reason, sizeof reason);
             snprintf(verdict->reason, sizeof verdict->reason, "%s: %.*s", test->label,

@@ -1,5 +1,6 @@
 /* rows.c - which rows of an attention problem are checked, and the check. */
 #include "autotune/inputs.h"
+#include "autotune/parallel.h"
 #include "autotune/reference.h"
 
 #include <math.h>
@@ -165,26 +166,73 @@ static void compare_lse(struct comparing *state, const struct reference_row *at,
     note(state, at, isfinite(ratio) ? ratio : INFINITY, "lse", found, expected);
 }
 
+enum { COMPARE_ROWS = 512 };
+
+/* one work item: a stretch of rows, with its own result, so that items share nothing */
+struct stretch {
+    double ratio;
+    bool right;
+    char reason[256];
+};
+
+struct comparison {
+    const struct attention *a;
+    const struct reference_rows *rows;
+    const struct reference *reference;
+    const char *o;
+    const float *lse;
+    struct stretch *stretches;
+};
+
+static void compare_stretch(void *data, size_t index)
+{
+    const struct comparison *work = data;
+    const struct attention *a = work->a;
+    struct stretch *result = &work->stretches[index];
+    double row[4096];
+    struct comparing state = {
+        .a = a, .row = row, .reason = result->reason, .reason_bytes = sizeof result->reason, .right = true};
+    size_t begin = index * COMPARE_ROWS;
+    size_t end = work->rows->count - begin < COMPARE_ROWS ? work->rows->count : begin + COMPARE_ROWS;
+    for (size_t i = begin; i < end; i++) {
+        const struct reference_row *at = &work->rows->rows[i];
+        int64_t start = at->batch * a->o.batch_stride + at->query * a->o.seq_stride + at->head * a->o.head_stride;
+        convert_to_double(a->o.dtype, work->o + (size_t)start * dtype_size(a->o.dtype), row, (size_t)a->head_dim_v);
+        compare_output(&state, at, work->reference->o + i * (size_t)a->head_dim_v, work->reference->allowed[i],
+                       work->reference->empty[i]);
+        if (work->lse != NULL) {
+            size_t place = (size_t)((at->batch * a->heads + at->head) * a->seqlen_q + at->query);
+            compare_lse(&state, at, (double)work->lse[place], work->reference->lse[i], work->reference->lse_allowed[i]);
+        }
+    }
+    result->ratio = state.ratio;
+    result->right = state.right;
+}
+
 bool reference_compare(const struct attention *a, const struct reference_rows *rows, const struct reference *reference,
                        const void *o, const float *lse, double *ratio, char *reason, size_t reason_bytes)
 {
-    double row[4096];
-    struct comparing state = {.a = a, .row = row, .reason = reason, .reason_bytes = reason_bytes, .right = true};
+    size_t count = (rows->count + COMPARE_ROWS - 1) / COMPARE_ROWS;
+    struct comparison work = {.a = a, .rows = rows, .reference = reference, .o = o, .lse = lse};
+    bool right = true;
+    *ratio = 0.0;
     if (reason_bytes > 0) {
         reason[0] = '\0';
     }
-    for (size_t i = 0; i < rows->count; i++) {
-        const struct reference_row *at = &rows->rows[i];
-        int64_t start = at->batch * a->o.batch_stride + at->query * a->o.seq_stride + at->head * a->o.head_stride;
-        convert_to_double(a->o.dtype, (const char *)o + (size_t)start * dtype_size(a->o.dtype), row,
-                          (size_t)a->head_dim_v);
-        compare_output(&state, at, reference->o + i * (size_t)a->head_dim_v, reference->allowed[i],
-                       reference->empty[i]);
-        if (lse != NULL) {
-            size_t index = (size_t)((at->batch * a->heads + at->head) * a->seqlen_q + at->query);
-            compare_lse(&state, at, (double)lse[index], reference->lse[i], reference->lse_allowed[i]);
+    work.stretches = calloc(count + 1, sizeof *work.stretches);
+    if (work.stretches == NULL) {
+        snprintf(reason, reason_bytes, "no memory for the comparison");
+        *ratio = (double)INFINITY;
+        return false;
+    }
+    parallel_for(count, compare_stretch, &work);
+    for (size_t i = 0; i < count; i++) {
+        *ratio = fmax(*ratio, work.stretches[i].ratio);
+        if (right && !work.stretches[i].right) {
+            right = false;
+            snprintf(reason, reason_bytes, "%s", work.stretches[i].reason);
         }
     }
-    *ratio = state.ratio;
-    return state.right;
+    free(work.stretches);
+    return right;
 }

@@ -15,6 +15,7 @@ struct buffer_set {
 struct timing {
     const struct driver *driver;
     int ordinal;
+    struct driver_device device;
     struct oracle *oracle;
     struct oracle_case *test;
     driver_stream stream;
@@ -82,7 +83,6 @@ uint64_t timing_bytes_wanted(const struct oracle *oracle, const struct driver_de
 attune_status timing_create(struct oracle *oracle, const struct driver *driver, int ordinal, struct timing **timing,
                             struct error *error)
 {
-    struct driver_device device;
     struct timing *made = calloc(1, sizeof *made);
     *timing = NULL;
     if (made == NULL) {
@@ -91,7 +91,7 @@ attune_status timing_create(struct oracle *oracle, const struct driver *driver, 
     made->driver = driver;
     made->ordinal = ordinal;
     made->oracle = oracle;
-    attune_status status = driver->describe(driver, ordinal, &device, error);
+    attune_status status = driver->describe(driver, ordinal, &made->device, error);
     if (status == ATTUNE_OK) {
         status = oracle_timed_case(oracle, &made->test, error);
     }
@@ -104,7 +104,7 @@ attune_status timing_create(struct oracle *oracle, const struct driver *driver, 
     if (status == ATTUNE_OK) {
         status = driver->event_create(driver, ordinal, &made->end, error);
     }
-    int wanted = status == ATTUNE_OK ? sets_wanted(made->test, &device) : 0;
+    int wanted = status == ATTUNE_OK ? sets_wanted(made->test, &made->device) : 0;
     made->sets = calloc((size_t)wanted + 1, sizeof *made->sets);
     if (status == ATTUNE_OK && made->sets == NULL) {
         status = error_no_memory(error);
@@ -164,7 +164,7 @@ attune_status timed_open(struct timing *timing, const void *object, size_t bytes
     const struct oracle_case *test = timing->test;
     uint64_t workspace = 0;
     *timed = (struct timed_kernel){.launches = 1};
-    attune_status status = kernel_load(&timed->kernel, timing->driver, timing->ordinal, object, bytes, launch, error);
+    attune_status status = kernel_load(&timed->kernel, timing->driver, &timing->device, object, bytes, launch, error);
     if (status == ATTUNE_OK) {
         status = launch_workspace(launch, &test->problem, &workspace, error);
     }
@@ -234,7 +234,7 @@ attune_status timed_sample(struct timing *timing, struct timed_kernel *timed, in
 static int launches_for(double microseconds, double one)
 {
     double launches = one > 0.0 ? ceil(microseconds / one) : 1.0;
-    return launches < 2.0 ? 2 : launches > LAUNCHES_MAX ? LAUNCHES_MAX : (int)launches;
+    return launches < 1.0 ? 1 : launches > LAUNCHES_MAX ? LAUNCHES_MAX : (int)launches;
 }
 
 attune_status timed_quick(struct timing *timing, struct timed_kernel *timed, double give_up, double *microseconds,
@@ -242,20 +242,22 @@ attune_status timed_quick(struct timing *timing, struct timed_kernel *timed, dou
 {
     double first, second;
     attune_status status = timed_sample(timing, timed, 1, &first, error); /* loads code, warms up */
-    if (status == ATTUNE_OK) {
-        status = timed_sample(timing, timed, 1, &first, error);
-    }
     if (status != ATTUNE_OK) {
         return status;
     }
     *microseconds = first;
-    if (give_up > 0.0 && first > give_up) {
+    if (give_up > 0.0 && first > 2.0 * give_up) { /* loading never takes as long as a launch that slow */
         return ATTUNE_OK;
     }
+    status = timed_sample(timing, timed, 1, &first, error);
+    *microseconds = first;
+    if (status != ATTUNE_OK || (give_up > 0.0 && first > give_up)) {
+        return status;
+    }
     int launches = launches_for(quick_microseconds, first);
-    status = timed_sample(timing, timed, launches, &first, error);
-    if (status == ATTUNE_OK) {
-        status = timed_sample(timing, timed, launches, &second, error);
+    status = timed_sample(timing, timed, launches, &second, error);
+    if (status == ATTUNE_OK && launches > 1) { /* one launch says little of a short kernel */
+        status = timed_sample(timing, timed, launches, &first, error);
     }
     if (status == ATTUNE_OK) {
         *microseconds = first > 0.0 && !(second > 0.0 && second < first) ? first : second;

@@ -26,7 +26,8 @@ struct tune_options {
 enum tune_stage { TUNE_COMPILE, TUNE_VERIFY, TUNE_TIME, TUNE_DONE };
 struct tune_progress {
     enum tune_stage stage;
-    int candidates, compiled, screened_out, verified, wrong, failed, timed;
+    int candidates, compiled, verified, wrong, failed, timed;
+    int screened_out;   /* by resources, or so slow at the first launch that neither verification nor timing went on */
     int reused;         /* stored objects used without compiling */
     int other_compiler; /* of them made by another compiler */
     double best_microseconds, default_microseconds;

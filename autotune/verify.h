@@ -29,6 +29,7 @@ void oracle_destroy(struct oracle *oracle);
 
 struct verdict {
     bool right;
+    bool too_slow;      /* gave up: right is false, but nothing wrong was seen */
     int kind;           /* input kind of the first failure */
     double worst_ratio; /* largest error / allowed over all rows and kinds: <= 1 passes */
     char reason[512]; /* "o: batch 0, head 3, query 17: error 0.12 > 0.003" , "guard zone before o overwritten", ... */
