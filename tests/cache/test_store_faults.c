@@ -311,6 +311,30 @@ static void hostile_places_are_not_used(void **state)
     assert_int_equal(rmdir(target), 0); /* still empty */
 }
 
+static void a_folder_that_turns_hostile_later_is_not_used(void **state)
+{
+    char path[512], away[512], objects[600];
+    struct stat facts;
+    snprintf(path, sizeof path, "%s/store", (char *)*state);
+    snprintf(away, sizeof away, "%s/away", (char *)*state);
+    snprintf(objects, sizeof objects, "%s/objects", away);
+    struct store *store = fixture_store(path);
+    fixture_put(store, 1);
+    assert_int_equal(chmod(path, 0777), 0); /* others may have planted what lies there */
+    assert_int_equal(fixture_get(store, 1), ATTUNE_NOT_FOUND);
+    fixture_put(store, 2);
+    assert_int_equal(chmod(path, 0700), 0);
+    assert_int_equal(fixture_count(store, STORE_OBJECT), 1);
+    folder_remove(path);
+    assert_int_equal(mkdir(away, 0700), 0);
+    assert_int_equal(symlink(away, path), 0);
+    fixture_put(store, 3);
+    assert_int_equal(stat(objects, &facts), -1); /* nothing was written through the link */
+    assert_int_equal(fixture_get(store, 2), ATTUNE_OK);
+    assert_int_equal(fixture_get(store, 3), ATTUNE_OK);
+    store_close(store);
+}
+
 /* runs in a child so that limits and users do not stay; 0 fine, 77 skip */
 static int in_child(void (*call)(void))
 {
@@ -518,6 +542,7 @@ int main(void)
         WITH_FOLDER(verify_repairs_only_when_told),
         WITH_FOLDER(the_environment_chooses_the_place),
         WITH_FOLDER(hostile_places_are_not_used),
+        WITH_FOLDER(a_folder_that_turns_hostile_later_is_not_used),
         WITH_FOLDER(a_read_only_store_is_read_and_memory_takes_the_rest),
         WITH_FOLDER(a_store_of_another_user_is_not_used),
         WITH_FOLDER(a_file_limit_leaves_nothing_half_written),
