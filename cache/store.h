@@ -84,6 +84,7 @@ struct store_entry {
     int64_t modified; /* seconds since 1970 */
 };
 typedef attune_status (*store_visitor)(void *data, const struct store_entry *entry, struct error *error);
+/* every entry on disk, folder by folder in the order of names; what is kept in memory is not visited */
 attune_status store_walk(struct store *store, store_visitor visit, void *data, struct error *error);
 
 struct store_verdict {
