@@ -25,6 +25,7 @@ static const char *const operation_names[] = {"wave barrier", "shuffle", "wave c
 struct fiber {
     struct host_context context;
     struct host_team *team;
+    struct wave *wave; /* of the current launch */
     uint32_t thread;
     enum fiber_state state;
     uint32_t site;   /* where it waits */
@@ -140,8 +141,8 @@ static void describe_place(const struct host_team *team, uint32_t thread, char *
         snprintf(text, bytes, "thread %u waits at the barrier of site %u", thread, fiber->site);
         break;
     case FIBER_AT_WAVE:
-        snprintf(text, bytes, "thread %u waits at the %s of site %u", thread,
-                 operation_names[team->waves[thread / team->launch->wave].operation], fiber->site);
+        snprintf(text, bytes, "thread %u waits at the %s of site %u", thread, operation_names[fiber->wave->operation],
+                 fiber->site);
         break;
     default:
         snprintf(text, bytes, "thread %u has not come", thread);
@@ -217,7 +218,7 @@ static void api_barrier(uint32_t site)
 static struct wave *wave_join(struct fiber *fiber, enum wave_operation operation, uint32_t site)
 {
     struct host_team *team = fiber->team;
-    struct wave *wave = &team->waves[fiber->thread / team->launch->wave];
+    struct wave *wave = fiber->wave;
     if (wave->arrived == 0) {
         wave->operation = operation;
         wave->site = site;
@@ -573,6 +574,7 @@ static void team_begin(struct host_team *team, uint64_t block)
     for (uint32_t i = 0; i < launch->threads; i++) {
         struct fiber *fiber = team->fibers[i];
         fiber->state = FIBER_READY;
+        fiber->wave = &team->waves[i / launch->wave];
         if (!fiber->made) {
             /* cannot fail: the stack is mapped since host_team_reserve */
             fiber->made = host_context_make(&fiber->context, i, fiber_main, fiber);
