@@ -237,32 +237,41 @@ static int launches_for(double microseconds, double one)
     return launches < 1.0 ? 1 : launches > LAUNCHES_MAX ? LAUNCHES_MAX : (int)launches;
 }
 
+/* a sample that is a time: timers may give nonsense now and then */
+static attune_status good_sample(struct timing *timing, struct timed_kernel *timed, int launches, double *microseconds,
+                                 struct error *error)
+{
+    for (int attempt = 0; attempt < 5; attempt++) {
+        attune_status status = timed_sample(timing, timed, launches, microseconds, error);
+        if (status != ATTUNE_OK || (isfinite(*microseconds) && *microseconds > 0.0)) {
+            return status;
+        }
+    }
+    return error_set(error, ATTUNE_DEVICE_FAILED, "five samples in a row were no times; the last: %g us",
+                     *microseconds);
+}
+
 attune_status timed_quick(struct timing *timing, struct timed_kernel *timed, double give_up, double *microseconds,
                           struct error *error)
 {
-    double first, second;
-    attune_status status = timed_sample(timing, timed, 1, &first, error); /* loads code, warms up */
-    if (status != ATTUNE_OK) {
+    double again;
+    attune_status status = good_sample(timing, timed, 1, microseconds, error); /* loads code, warms up */
+    /* loading never takes as long as a launch that slow */
+    if (status != ATTUNE_OK || (give_up > 0.0 && *microseconds > 2.0 * give_up)) {
         return status;
     }
-    *microseconds = first;
-    if (give_up > 0.0 && first > 2.0 * give_up) { /* loading never takes as long as a launch that slow */
-        return ATTUNE_OK;
-    }
-    status = timed_sample(timing, timed, 1, &first, error);
-    *microseconds = first;
-    if (status != ATTUNE_OK || (give_up > 0.0 && first > give_up)) {
+    status = good_sample(timing, timed, 1, microseconds, error);
+    if (status != ATTUNE_OK || (give_up > 0.0 && *microseconds > give_up)) {
         return status;
     }
-    int launches = launches_for(quick_microseconds, first);
-    status = timed_sample(timing, timed, launches, &second, error);
-    if (status == ATTUNE_OK && launches > 1) { /* one launch says little of a short kernel */
-        status = timed_sample(timing, timed, launches, &first, error);
+    int launches = launches_for(quick_microseconds, *microseconds);
+    for (int i = 0; i < (launches > 1 ? 2 : 1) && status == ATTUNE_OK; i++) {
+        status = good_sample(timing, timed, launches, &again, error);
+        /* one launch says little of a short kernel: its first sample does not count */
+        *microseconds =
+            status == ATTUNE_OK && ((i == 0 && launches > 1) || again < *microseconds) ? again : *microseconds;
     }
-    if (status == ATTUNE_OK) {
-        *microseconds = first > 0.0 && !(second > 0.0 && second < first) ? first : second;
-        timed->launches = launches_for(sample_microseconds, *microseconds);
-    }
+    timed->launches = launches_for(sample_microseconds, *microseconds);
     return status;
 }
 

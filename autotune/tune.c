@@ -14,6 +14,7 @@
 #include "autotune/publish.h"
 #include "autotune/screen.h"
 #include "autotune/timing.h"
+#include "autotune/tune_on.h"
 #include "base/process.h"
 
 #include <math.h>
@@ -92,15 +93,11 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
                                  struct error *error)
 {
     const struct tune_options *options = t->options;
-    attune_status status =
-        driver_parse_device(options->device != NULL ? options->device : "best", &t->driver, &t->ordinal, error);
-    if (status == ATTUNE_OK) {
-        status = t->driver->describe(t->driver, t->ordinal, &t->device, error);
-    }
+    attune_status status = t->driver->describe(t->driver, t->ordinal, &t->device, error);
     if (status != ATTUNE_OK) {
         return status;
     }
-    t->timed = t->device.target.vendor != TARGET_HOST;
+    t->timed = strcmp(t->driver->name, "host") != 0;
     status = plan_order(generator, t->problem, &t->device.target, options->strategy, options->candidates, options->seed,
                         options->budget_candidates, &t->list, error);
     if (status == ATTUNE_OK) {
@@ -478,12 +475,29 @@ attune_status tune_run(struct generator *generator, struct compiler_pool *pool, 
                        const struct problem *problem, const struct tune_options *options, tune_report report,
                        void *data, struct tune_result *result, struct error *error)
 {
+    const struct driver *driver;
+    int ordinal;
+    memset(result, 0, sizeof *result);
+    attune_status status =
+        driver_parse_device(options->device != NULL ? options->device : "best", &driver, &ordinal, error);
+    return status == ATTUNE_OK
+               ? tune_run_on(driver, ordinal, generator, pool, store, problem, options, report, data, result, error)
+               : status;
+}
+
+attune_status tune_run_on(const struct driver *driver, int ordinal, struct generator *generator,
+                          struct compiler_pool *pool, struct store *store, const struct problem *problem,
+                          const struct tune_options *options, tune_report report, void *data,
+                          struct tune_result *result, struct error *error)
+{
     int winner = 0;
     memset(result, 0, sizeof *result);
     struct tuning *t = calloc(1, sizeof *t);
     if (t == NULL) {
         return error_no_memory(error);
     }
+    t->driver = driver;
+    t->ordinal = ordinal;
     t->options = options;
     t->store = store;
     t->problem = problem;
