@@ -176,15 +176,6 @@ static void api_barrier(uint32_t site)
 {
     struct fiber *fiber = current;
     struct host_team *team = fiber->team;
-    if (team->returned > 0) {
-        for (uint32_t i = 0; i < team->launch->threads; i++) {
-            if (team->fibers[i]->state == FIBER_RETURNED) {
-                fail_fiber(fiber,
-                           "divergent barrier of site %u: thread %u has returned, so the barrier can never complete",
-                           site, i);
-            }
-        }
-    }
     if (team->at_barrier == 0) {
         team->barrier_site = site;
         team->barrier_first = fiber->thread;

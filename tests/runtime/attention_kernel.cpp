@@ -1,6 +1,6 @@
-/* attention_kernel.cpp - attention written by hand for the host device: fp32, one query row a thread, no shared memory. Its
- * arguments are all that the runtime can bind, in the order of fake_attention_launch. Dropout keeps pair (i, j) by a rule of
- * its own, which uses every value that real kernels get for it. */
+/* attention_kernel.cpp - attention written by hand for the host device: fp32, one query row a thread, no shared memory.
+ * Its arguments are all that the runtime can bind, in the order of fake_attention_launch. Dropout keeps pair (i, j) by
+ * a rule of its own, which uses every value that real kernels get for it. */
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;

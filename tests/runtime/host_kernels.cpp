@@ -86,6 +86,10 @@ void reduction(const host_api *api, const arguments &a)
     }
 }
 
+/* Two shuffles: under round-robin all waves of a block get through them in step, which is what hides a missing barrier
+ * there. */
+#define IN_STEP(value) SHUFFLE(SHUFFLE(value, lane), lane)
+
 /* Reverses each run of THREADS elements through shared memory, several times over. The options remove what must be
  * there. */
 enum { DROP_WRITE_BARRIER = 1, DROP_READ_BARRIER = 2 };
@@ -95,17 +99,33 @@ void reverse(const host_api *api, const arguments &a)
     float *tile = SHARED(float, THREADS);
     for (u32 round = 0; round < 4; round++) {
         tile[thread] = a.in[round * THREADS + thread];
-        /* all waves walk through these in step under round-robin, which is what hides a missing barrier there */
-        float one = SHUFFLE(1.0f, lane ^ 1);
+        float one = IN_STEP(1.0f);
         if (!(a.option & DROP_WRITE_BARRIER)) {
             BARRIER();
         }
         float value = tile[THREADS - 1 - thread] * one;
-        value *= SHUFFLE(1.0f, lane ^ 1);
+        value *= IN_STEP(1.0f);
         if (!(a.option & DROP_READ_BARRIER)) {
             BARRIER();
         }
         a.out[round * THREADS + thread] = value;
+    }
+}
+
+/* Wave a.n writes, two waves read; the barrier after reading is missing when option says so. */
+void producer(const host_api *api, const arguments &a)
+{
+    u32 thread = api->thread_index(), lane = thread % WAVE;
+    float *tile = SHARED(float, WAVE);
+    for (u32 round = 0; round < 3; round++) {
+        if (thread / WAVE == a.n) {
+            tile[lane] = (float)round;
+        }
+        BARRIER();
+        a.out[round * 2 * WAVE + thread] = tile[lane];
+        if (a.option == 0) {
+            BARRIER();
+        }
     }
 }
 
@@ -283,6 +303,7 @@ ENTRY(copy)
 ENTRY(blocks)
 ENTRY(reduction)
 ENTRY(reverse)
+ENTRY(producer)
 ENTRY(divergent_sites)
 ENTRY(early_return)
 ENTRY(shuffle_from)

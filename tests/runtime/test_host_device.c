@@ -144,15 +144,44 @@ static void barriers_order_shared_memory(void **state)
     }
 }
 
-static void removed_barrier_shows_under_greedy_and_reverse(void **state)
+static void removed_barrier_hides_from_round_robin_alone(void **state)
 {
     (void)state;
     for (uint32_t drop = 1; drop <= 2; drop++) {
+        assert_runs((struct setup){"reverse", .wave = 32, .option = drop, .schedule = HOST_ROUND_ROBIN});
+        assert_true(reversed());
         assert_runs((struct setup){"reverse", .wave = 32, .option = drop, .schedule = HOST_GREEDY});
         assert_false(reversed());
         assert_runs((struct setup){"reverse", .wave = 32, .option = drop, .schedule = HOST_REVERSE});
         assert_false(reversed());
     }
+}
+
+static bool rounds_in_order(void)
+{
+    for (int i = 0; i < 3 * 64; i++) {
+        if (out[i] != (float)(i / 64)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* the first wave under greedy, and the last one under reverse, is ahead after every barrier and not only after the
+ * first */
+static void same_wave_is_ahead_in_every_phase(void **state)
+{
+    (void)state;
+    for (uint32_t writer = 0; writer < 2; writer++) {
+        for (int s = 0; s < 3; s++) {
+            assert_runs((struct setup){"producer", .wave = 32, .threads = 64, .n = writer, .schedule = schedules[s]});
+            assert_true(rounds_in_order());
+        }
+    }
+    assert_runs((struct setup){"producer", .wave = 32, .threads = 64, .n = 0, .option = 1, .schedule = HOST_GREEDY});
+    assert_false(rounds_in_order());
+    assert_runs((struct setup){"producer", .wave = 32, .threads = 64, .n = 1, .option = 1, .schedule = HOST_REVERSE});
+    assert_false(rounds_in_order());
 }
 
 static void unwritten_shared_memory_is_nan_in_every_block(void **state)
@@ -357,7 +386,8 @@ int main(void)
         cmocka_unit_test(every_block_of_a_grid_runs_once),
         cmocka_unit_test(reduces_by_shuffles_in_waves_of_32_and_64),
         cmocka_unit_test(barriers_order_shared_memory),
-        cmocka_unit_test(removed_barrier_shows_under_greedy_and_reverse),
+        cmocka_unit_test(removed_barrier_hides_from_round_robin_alone),
+        cmocka_unit_test(same_wave_is_ahead_in_every_phase),
         cmocka_unit_test(unwritten_shared_memory_is_nan_in_every_block),
         cmocka_unit_test(divergent_barriers_fail),
         cmocka_unit_test(shuffles_from_lanes_that_are_not_there_fail),
