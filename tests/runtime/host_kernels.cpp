@@ -117,7 +117,7 @@ void producer(const host_api *api, const arguments &a)
 {
     u32 thread = api->thread_index(), lane = thread % WAVE;
     float *tile = SHARED(float, WAVE);
-    for (u32 round = 0; round < 3; round++) {
+    for (u32 round = 0; round < 2; round++) {
         if (thread / WAVE == a.n) {
             tile[lane] = (float)round;
         }
