@@ -17,7 +17,6 @@ attune_status launch_layout(const struct launch *launch, uint32_t *offsets, uint
         offsets[i] = end;
         end += size;
     }
-    end = (end + 7) / 8 * 8;
     if (end > LAUNCH_ARGUMENT_BYTES_MAX) {
         return error_set(error, ATTUNE_INVALID, "kernel %s takes %u bytes of arguments, the limit is %d",
                          launch->kernel, end, LAUNCH_ARGUMENT_BYTES_MAX);

@@ -73,7 +73,8 @@ struct launch {
 json_t *launch_to_json(const struct launch *launch); /* new reference, NULL without memory */
 attune_status launch_from_json(const json_t *json, struct launch *launch, struct error *error);
 
-/* byte offset of each argument, total in *bytes (padded to 8); offsets has argument_count entries */
+/* byte offset of each argument; *bytes is where the last one ends, without padding: CUDA refuses a launch whose buffer is longer
+ * than the kernel's parameters (CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES). offsets has argument_count entries */
 attune_status launch_layout(const struct launch *launch, uint32_t *offsets, uint32_t *bytes, struct error *error);
 
 /* grid in blocks for these sizes, before splitting; a zero size gives 0 blocks in that dimension. Overflow is an error.

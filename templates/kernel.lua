@@ -22,14 +22,14 @@ local function argument_type(name, kind, pointers)
     return scalar_types[kind] .. " "
 end
 
--- bytes of the packed arguments: natural alignment, padded to 8
+-- bytes of the packed arguments: natural alignment, up to the last one's end
 function kernel.argument_bytes(arguments)
     local bytes = 0
     for _, argument in ipairs(arguments) do
         local size = (argument[2] == "pointer" or argument[2] == "i64" or argument[2] == "u64") and 8 or 4
         bytes = (bytes + size - 1) // size * size + size
     end
-    return (bytes + 7) // 8 * 8
+    return bytes
 end
 
 -- The head of the kernel function up to its opening brace. `pointers` maps pointer arguments to their C types; `resident` is the
@@ -52,7 +52,7 @@ function kernel.entry(t, launch, pointers, resident)
     lines[#lines + 1] = "extern \"C\" void attune_host_entry(const host_api *api, const void *packed)"
     lines[#lines + 1] = "{"
     lines[#lines + 1] = "    packed_arguments given;"
-    lines[#lines + 1] = "    __builtin_memcpy(&given, packed, sizeof(given));"
+    lines[#lines + 1] = "    __builtin_memcpy(&given, packed, " .. kernel.argument_bytes(launch.arguments) .. ");"
     for index, argument in ipairs(launch.arguments) do
         lines[#lines + 1] = "    " .. argument_type(argument[1], argument[2], pointers) .. argument[1] .. " = given."
             .. argument[1] .. ";"
