@@ -246,8 +246,10 @@ static void finish_row(struct computing *work, struct scratch *s, int r, size_t 
     }
     out->empty[index] = s->visible[r] == 0;
     out->lse[index] = out->empty[index] ? -INFINITY : lse;
-    out->allowed[index] =
-        2.0 * sqrt(difference) + (unit + 0x1p-22 * (1.0 + s->score_limit[r])) * (sqrt(norm) + sqrt(s->squares[r]));
+    /* The last term: weights below 2^-126 of the row's largest may be 0 in fp32, which shows when dropout removes all
+     * larger ones. */
+    out->allowed[index] = 2.0 * sqrt(difference) +
+                          (unit + 0x1p-22 * (1.0 + s->score_limit[r])) * (sqrt(norm) + sqrt(s->squares[r])) + 0x1p-110;
     out->lse_allowed[index] = 0x1p-20 * fmax(1.0, fabs((double)a->scale) * sqrt(query_norm) * sqrt(s->key_norm[r]));
 }
 

@@ -45,7 +45,7 @@ end
 
 -- Blocks one compute unit or SM holds. NVIDIA reserves 1 KiB of shared memory for each.
 function shape.resident_blocks(shared_bytes, registers, c, t)
-    local reserved = t.vendor == "nvidia" and 1024 or 0
+    local reserved = t.maker == "nvidia" and 1024 or 0
     local by_shared = t.unit_lds_bytes // (shared_bytes + reserved)
     local by_registers = t.unit_registers // (ceil_div(registers, 8) * 8 * c.threads)
     return math.min(by_shared, by_registers, t.max_waves * t.wave // c.threads)
@@ -93,15 +93,15 @@ function shape.derive(c, p, t)
     -- units of global rows and the pieces they are read in
     d.q_units, d.k_units = ceil_div(p.head_dim_qk * q_bytes, 16), ceil_div(p.head_dim_qk * k_bytes, 16)
     d.v_units = ceil_div(p.head_dim_v * v_bytes, 16)
-    local function piece(row_bytes)
-        return gcd(p.alignment, row_bytes)
+    local function piece(row_bytes, element) -- an element is aligned to itself, whatever class the narrower tensors have
+        return math.max(element, gcd(p.alignment, row_bytes))
     end
     local function tail(row_bytes)
         return (row_bytes - 1) % 16 + 1
     end
-    d.q_piece, d.q_tail = piece(p.head_dim_qk * q_bytes), tail(p.head_dim_qk * q_bytes)
-    d.k_piece, d.k_tail = piece(p.head_dim_qk * k_bytes), tail(p.head_dim_qk * k_bytes)
-    d.v_piece, d.v_tail = piece(p.head_dim_v * v_bytes), tail(p.head_dim_v * v_bytes)
+    d.q_piece, d.q_tail = piece(p.head_dim_qk * q_bytes, q_bytes), tail(p.head_dim_qk * q_bytes)
+    d.k_piece, d.k_tail = piece(p.head_dim_qk * k_bytes, k_bytes), tail(p.head_dim_qk * k_bytes)
+    d.v_piece, d.v_tail = piece(p.head_dim_v * v_bytes, v_bytes), tail(p.head_dim_v * v_bytes)
     d.q_steps = ceil_div(c.block_q * d.q_units, c.threads)
     d.k_steps = ceil_div(d.block_k * d.k_units, c.threads)
     d.v_steps = dot2 and 2 * ceil_div(d.block_k // 2 * d.v_units, c.threads) or ceil_div(d.block_k * d.v_units, c.threads)
@@ -155,10 +155,12 @@ function shape.derive(c, p, t)
     -- rows so long that 96 of them take three quarters of shared memory: small blocks must do
     d.cramped = math.max(d.q_row_chunks * 16, d.qk_chunks * 16, d.v_pitch * (dot2 and 2 or 4)) * 128 > t.lds_bytes
 
-    -- loop bodies of about 512 multiply instructions: long enough to hide latencies, short enough for the instruction cache
+    -- Loop bodies of so many multiply instructions: long enough to hide latencies, short enough for the instruction cache.
+    -- NVIDIA's compiler spills large register tiles when it can look further ahead.
+    local body = t.maker == "nvidia" and 256 or 512
     local qk_body = c.tile_q * c.tile_k * (d.pairs_in_fma and 8 or 4)
-    d.qk_unroll = c.q_in == "registers" and d.qk_chunks or math.max(1, math.min(d.qk_chunks, 512 // qk_body))
-    d.pv_unroll = math.max(1, math.min(d.p_chunks, 512 // (c.tile_q * d.columns * 4)))
+    d.qk_unroll = c.q_in == "registers" and d.qk_chunks or math.max(1, math.min(d.qk_chunks, body // qk_body))
+    d.pv_unroll = math.max(1, math.min(d.p_chunks, body // (c.tile_q * d.columns * 4)))
 
     -- NVIDIA's compiler takes every register that the launch bounds leave: ask for as many blocks as shared memory holds, if a
     -- quarter more than the estimate is left for each thread
@@ -171,7 +173,7 @@ function shape.derive(c, p, t)
     d.philox_uses = d.lanes <= 8 and 4 or d.lanes == 16 and 2 or 1
     d.philox_keys = d.philox_stride * d.philox_uses
     local o_bytes = element_bytes(p.o_dtype)
-    d.o_part = math.min(d.vector, gcd(p.alignment, p.head_dim_v * o_bytes) // o_bytes)
+    d.o_part = math.min(d.vector, piece(p.head_dim_v * o_bytes, o_bytes) // o_bytes)
     d.pointers = {
         q = "const " .. kernel.types[p.q_dtype].name .. " *__restrict__ ",
         k = "const " .. kernel.types[p.k_dtype].name .. " *__restrict__ ",
@@ -193,7 +195,7 @@ end
 
 -- NVIDIA's larger shared memories leave room for register tiles and occupancy that 64 or 99 KiB do not
 function shape.roomy(t)
-    return t.vendor == "nvidia" and t.lds_bytes > 128 * 1024
+    return t.maker == "nvidia" and t.lds_bytes > 128 * 1024
 end
 
 -- does a multiply-add take k and v as they are stored?

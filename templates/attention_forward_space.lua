@@ -68,7 +68,7 @@ space.constraints = {
           if fit and c.multiply == "fma" and not plain(c) and shape.has_dot2(p, t)
                   and (c.block_q > decode_block or c.lds_type == "float") then
               return refuse("dot2 does two multiplies an instruction: fma with larger blocks or lds_type=float " .. plain_only)
-          elseif fit and c.multiply == "fma" and c.lds_type == "storage" and t.vendor == "nvidia"
+          elseif fit and c.multiply == "fma" and c.lds_type == "storage" and t.maker == "nvidia"
                   and element_bytes(p.k_dtype) == 2 and (c.lds_layout ~= "padded" or c.q_in ~= "shared") and c.block_q > decode_block then
               return refuse("%s converts 16-bit elements at every use: lds_type=storage tried only with lds_layout=padded, "
                   .. "q_in=shared", t.name)
@@ -112,7 +112,7 @@ space.constraints = {
     { doc = "enough arithmetic for each read of shared memory and each barrier, unless long rows leave no choice",
       check = function(c, p, t)
           if c.block_q > decode_block then
-              if c.lds_layout == "row" and c.prefetch ~= "off" and t.vendor == "nvidia" then
+              if c.lds_layout == "row" and c.prefetch ~= "off" and t.maker == "nvidia" then
                   return refuse("lds_layout=row meets the same banks when rows are whole kilobits: tried only with prefetch=off")
               elseif c.q_in == "registers" and c.prefetch == "registers" then
                   return refuse("q_in=registers and prefetch=registers want the same registers when block_q > %d", decode_block)
@@ -209,7 +209,7 @@ local decode_few = {
 -- only whether it is at most 4: decoding needs another shape.
 function space.default(p, t)
     local dot2 = shape.has_dot2(p, t)
-    local nvidia = t.vendor == "nvidia" or string.sub(t.emulates or "", 1, 3) == "sm_"
+    local nvidia = t.maker == "nvidia"
     local lds_types = { "storage", "float" }
     if nvidia and p.seqlen_q > decode_block then
         lds_types = { "float", "storage" } -- conversions at every use would compete with the multiplies

@@ -2,7 +2,8 @@
 --
 -- A row holds facts of the processor, never of a board or driver: it is enough to choose and prune candidates on a machine
 -- without the GPU. find(name) gives a fresh copy, so nobody can change another's facts; nil for a target without a row.
--- host-X is X's row served by the host vocabulary; plain host is a machine with waves of 32 and no instruction of its own.
+-- host-X is X's row served by the host vocabulary (vendor and vocabulary say host, maker says whose processor X is), so that it
+-- has X's space and text; plain host is a machine with waves of 32 and no instruction of its own.
 --
 --   wave             lanes a wave; on RDNA the wave32 mode that kernels are compiled for
 --   lds_bytes        shared memory one block can have
@@ -85,7 +86,7 @@ local function find(name)
     for index, field in ipairs(fields) do
         row[field] = entry[index + 2]
     end
-    row.vocabulary = row.vendor
+    row.vocabulary, row.maker = row.vendor, row.vendor
     if emulates then
         row.vendor, row.vocabulary, row.emulates = "host", "host", emulates
     end

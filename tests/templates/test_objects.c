@@ -1,0 +1,181 @@
+/* test_objects.c - what compilers make of attention.forward: no default candidate spills on any target, and parameters
+ * that promise other instructions give other objects. Targets whose compiler is not here are skipped, by name. */
+#include "base/codeobject.h"
+#include "generator/compiler.h"
+#include "generator/generator.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct generator *generator;
+static struct compiler_pool *pool;
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct error error = {0};
+    struct generator_options options = {.template_path = ""};
+    struct compiler_options compilers = {.workers = 2};
+    if (generator_create(&options, &generator, &error) != ATTUNE_OK ||
+        compiler_pool_create(&compilers, &pool, &error) != ATTUNE_OK) {
+        print_error("%s\n", error.message);
+        return -1;
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    compiler_pool_destroy(pool);
+    generator_destroy(generator);
+    return 0;
+}
+
+/* Compile the default with `changes`; false when this machine has no compiler for the target. */
+static bool build(const char *problem_text, const char *target_text, const char *changes, struct candidate *candidate,
+                  struct compile_result *result)
+{
+    struct problem problem;
+    struct target target;
+    struct expansion expansion = {0};
+    struct error error = {0};
+    if (problem_parse(schema_attention_forward(), problem_text, &problem, &error) != ATTUNE_OK ||
+        target_parse(target_text, &target, &error) != ATTUNE_OK ||
+        candidate_parse(generator, changes, &problem, &target, candidate, &error) != ATTUNE_OK ||
+        candidate_check(generator, candidate, &problem, &target, &error) != ATTUNE_OK ||
+        candidate_expand(generator, candidate, &problem, &target, &expansion, &error) != ATTUNE_OK) {
+        fail_msg("%s on %s: %s", problem_text, target_text, error.message);
+    }
+    struct compile_request request = {
+        .target = target, .source = buffer_string(&expansion.compile), .source_bytes = expansion.compile.length};
+    attune_status status = compiler_compile(pool, &request, result, &error);
+    expansion_free(&expansion);
+    if (status != ATTUNE_OK && status != ATTUNE_NO_TOOLCHAIN) {
+        fail_msg("%s on %s: %s", problem_text, target_text, error.message);
+    }
+    return status == ATTUNE_OK;
+}
+
+static int value_of(const struct candidate *candidate, const char *name)
+{
+    for (int i = 0; i < candidate->parameter_count; i++) {
+        if (strcmp(candidate->parameters[i].name, name) == 0) {
+            return atoi(candidate->parameters[i].value);
+        }
+    }
+    fail_msg("no parameter %s", name);
+    return 0;
+}
+
+static void defaults_use_no_scratch(void **state)
+{
+    const char *target = *state;
+    static const char *const dtypes[] = {"f16", "bf16"};
+    static const int head_dims[] = {64, 128, 256};
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t j = 0; j < 3; j++) {
+            char problem[128];
+            snprintf(problem, sizeof problem, "dtype=%s batch=1 heads=8 seqlen_q=1024 head_dim=%d causal=1", dtypes[i],
+                     head_dims[j]);
+            struct candidate candidate;
+            struct compile_result result = {0};
+            if (!build(problem, target, "", &candidate, &result)) {
+                print_message("%s: no compiler for it here\n", target);
+                compile_result_free(&result);
+                skip();
+            }
+            struct resources resources;
+            struct error error = {0};
+            if (codeobject_resources(result.object.data, result.object.length, "attention_forward", &resources,
+                                     &error) != ATTUNE_OK) {
+                fail_msg("%s on %s: %s", problem, target, error.message);
+            }
+            if (resources.scratch_bytes != 0) {
+                fail_msg("%s on %s: %d bytes of scratch (%s)", problem, target, resources.scratch_bytes,
+                         result.compiler);
+            }
+            assert_true(value_of(&candidate, "block_q") * value_of(&candidate, "block_k") >= 2048);
+            compile_result_free(&result);
+        }
+    }
+}
+
+/* both changes to the default make objects, and these differ */
+static void objects_differ(const char *problem, const char *target, const char *one, const char *other)
+{
+    struct candidate candidate;
+    struct compile_result a = {0}, b = {0};
+    bool built = build(problem, target, one, &candidate, &a) && build(problem, target, other, &candidate, &b);
+    if (built && a.object.length == b.object.length && memcmp(a.object.data, b.object.data, a.object.length) == 0) {
+        fail_msg("%s: '%s' and '%s' give the same object", target, one, other);
+    }
+    compile_result_free(&a);
+    compile_result_free(&b);
+    if (!built) {
+        print_message("%s: no compiler for it here\n", target);
+        skip();
+    }
+}
+
+static const char one_block[] = "dtype=f16 batch=1 heads=8 seqlen_q=1024 head_dim=64";
+
+static void layout_and_prefetch_change_the_object(void **state)
+{
+    const char *target = *state;
+    objects_differ(one_block, target, "kv_buffers=2 prefetch=off lds_layout=row",
+                   "kv_buffers=2 prefetch=off lds_layout=padded");
+    objects_differ(one_block, target, "kv_buffers=2 prefetch=off lds_layout=padded",
+                   "kv_buffers=2 prefetch=off lds_layout=xor");
+    objects_differ(one_block, target, "block_q=64 tile_k=4 kv_buffers=2 lds_layout=padded prefetch=off",
+                   "block_q=64 tile_k=4 kv_buffers=2 lds_layout=padded prefetch=registers");
+}
+
+static void compiling_twice_gives_the_same_bytes(void **state)
+{
+    const char *target = *state;
+    struct candidate candidate;
+    struct compile_result a = {0}, b = {0};
+    if (!build(one_block, target, "", &candidate, &a) || !build(one_block, target, "", &candidate, &b)) {
+        compile_result_free(&a);
+        print_message("%s: no compiler for it here\n", target);
+        skip();
+    }
+    assert_int_equal(a.object.length, b.object.length);
+    assert_memory_equal(a.object.data, b.object.data, a.object.length);
+    compile_result_free(&a);
+    compile_result_free(&b);
+}
+
+#define ON(test, target)                                                                                               \
+    {                                                                                                                  \
+#test " on " target, test, NULL, NULL, (void *)target                                                          \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON(defaults_use_no_scratch, "gfx900"),
+        ON(defaults_use_no_scratch, "gfx906"),
+        ON(defaults_use_no_scratch, "gfx908"),
+        ON(defaults_use_no_scratch, "gfx90a"),
+        ON(defaults_use_no_scratch, "gfx942"),
+        ON(defaults_use_no_scratch, "gfx950"),
+        ON(defaults_use_no_scratch, "gfx1030"),
+        ON(defaults_use_no_scratch, "gfx1100"),
+        ON(defaults_use_no_scratch, "gfx1201"),
+        ON(defaults_use_no_scratch, "sm_80"),
+        ON(defaults_use_no_scratch, "sm_90a"),
+        ON(layout_and_prefetch_change_the_object, "gfx906"),
+        ON(layout_and_prefetch_change_the_object, "sm_90a"),
+        ON(compiling_twice_gives_the_same_bytes, "gfx906"),
+        ON(compiling_twice_gives_the_same_bytes, "sm_90a"),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
