@@ -80,7 +80,7 @@ attune_status judge_create(struct generator *generator, const struct object_road
         return status;
     }
     status = load(generator, &with_bytes, made, made->reference_schema, made->reference_fields,
-                                "batch=1 heads=1 kv_heads=1 seqlen_q=1 seqlen_k=1", &made->reference, error);
+                  "batch=1 heads=1 kv_heads=1 seqlen_q=1 seqlen_k=1", &made->reference, error);
     if (status == ATTUNE_OK) {
         status = load(generator, &with_bytes, made, made->compare_schema, made->compare_fields,
                       "batch=1 heads=1 seqlen_q=1", &made->compare, error);

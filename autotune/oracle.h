@@ -93,8 +93,8 @@ bool family_case_compare(const struct oracle_case *test, void *const *outputs, s
 attune_status oracle_device_create(struct oracle *oracle, const struct driver *driver, int ordinal, bool guards,
                                    struct oracle_device **device, struct error *error);
 void oracle_device_destroy(struct oracle_device *device);
-/* checks end early, too_slow, when a launch at the problem's own sizes takes longer; 0: never */
-void oracle_device_patience(struct oracle_device *device, double seconds);
+/* Checks end early, too_slow, when a launch at the problem's own sizes takes longer, by device events; 0: never. */
+attune_status oracle_device_patience(struct oracle_device *device, double microseconds, struct error *error);
 bool oracle_device_is(const struct oracle_device *device, const struct driver *driver, int ordinal);
 attune_status oracle_device_check(struct oracle_device *device, const void *object, size_t object_bytes,
                                   const struct launch *launch, struct verdict *verdict, struct error *error);

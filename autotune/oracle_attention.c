@@ -273,7 +273,7 @@ static bool whole_written(const struct oracle_tensor *tensor, const void *elemen
 {
     size_t count = (size_t)tensor->elements, bad = convert_find_nan(tensor->dtype, elements, count);
     if (bad < count) {
-        snprintf(reason, reason_bytes, "%s: element %zu is %s", tensor->name, bad,
+        snprintf(reason, reason_bytes, "%.23s: element %zu is %s", tensor->name, bad,
                  convert_is_poison(tensor->dtype, elements, bad) ? "never written" : "NaN");
     }
     return bad == count;

@@ -5,7 +5,6 @@
  */
 #include "autotune/judge.h"
 #include "autotune/oracle.h"
-#include "base/process.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +25,8 @@ struct oracle_device {
     const struct driver *driver;
     int ordinal;
     struct driver_device facts;
-    double patience_seconds;
+    double patience_microseconds; /* 0: endless */
+    driver_event begin, end;      /* made when there is a patience */
     bool guards;
     bool companions; /* real devices: small cases before the large ones */
     struct guarded workspace;
@@ -56,9 +56,18 @@ attune_status oracle_device_create(struct oracle *oracle, const struct driver *d
     return status;
 }
 
-void oracle_device_patience(struct oracle_device *device, double seconds)
+attune_status oracle_device_patience(struct oracle_device *device, double microseconds, struct error *error)
 {
-    device->patience_seconds = seconds;
+    const struct driver *driver = device->driver;
+    attune_status status = ATTUNE_OK;
+    if (device->begin == NULL) {
+        status = driver->event_create(driver, device->ordinal, &device->begin, error);
+    }
+    if (status == ATTUNE_OK && device->end == NULL) {
+        status = driver->event_create(driver, device->ordinal, &device->end, error);
+    }
+    device->patience_microseconds = status == ATTUNE_OK ? microseconds : 0.0;
+    return status;
 }
 
 void oracle_device_destroy(struct oracle_device *device)
@@ -74,6 +83,12 @@ void oracle_device_destroy(struct oracle_device *device)
         judge_answers_free(&device->memory[c].answers);
     }
     guarded_free(&device->workspace);
+    if (device->begin != NULL) {
+        device->driver->event_destroy(device->driver, device->ordinal, device->begin, NULL);
+    }
+    if (device->end != NULL) {
+        device->driver->event_destroy(device->driver, device->ordinal, device->end, NULL);
+    }
     for (int t = 0; t < ORACLE_TENSORS_MAX; t++) {
         free(device->outputs[t]);
     }
@@ -282,22 +297,30 @@ static attune_status compare_fetched(struct oracle_device *device, const struct 
 static attune_status run_call(const struct oracle_device *device, const struct oracle_case *test,
                               const struct kernel_call *call, struct verdict *verdict, struct error *error)
 {
-    attune_status status =
-        device->driver->synchronize(device->driver, device->ordinal, NULL, error); /* fills are done */
-    double begin = clock_seconds();
+    const struct driver *driver = device->driver;
+    bool timed = device->patience_microseconds > 0.0 && !test->companion;
+    double milliseconds = 0.0;
+    attune_status status = ATTUNE_OK;
+    if (timed) {
+        status = driver->event_record(driver, device->ordinal, device->begin, NULL, error);
+    }
     if (status == ATTUNE_OK) {
         status = kernel_launch(call, NULL, error);
     }
-    if (status == ATTUNE_OK) {
-        status = device->driver->synchronize(device->driver, device->ordinal, NULL, error);
+    if (status == ATTUNE_OK && timed) {
+        status = driver->event_record(driver, device->ordinal, device->end, NULL, error);
     }
-    double seconds = clock_seconds() - begin;
-    if (status == ATTUNE_OK && !test->companion && device->patience_seconds > 0.0 &&
-        seconds > device->patience_seconds) {
+    if (status == ATTUNE_OK) {
+        status = driver->synchronize(driver, device->ordinal, NULL, error);
+    }
+    if (status == ATTUNE_OK && timed) {
+        status = driver->event_elapsed(driver, device->ordinal, device->begin, device->end, &milliseconds, error);
+    }
+    if (status == ATTUNE_OK && milliseconds * 1e3 > device->patience_microseconds && timed) {
         verdict->too_slow = true;
         verdict->right = false;
         snprintf(verdict->reason, sizeof verdict->reason, "%.0f us at its first launch; not looked at longer",
-                 seconds * 1e6);
+                 milliseconds * 1e3);
     }
     return status;
 }

@@ -228,12 +228,13 @@ static attune_status check(struct tuning *t, struct object_job *job, int place, 
     struct verdict verdict;
     struct error reason = {0};
     struct contender contender = {.place = place};
-    if (t->timed && place != 0 && counts->best_microseconds > 0.0) {
-        /* the clock here counts the host's part of a launch too: some slack */
-        oracle_device_patience(t->checks, counts->best_microseconds * 1e-6 * give_up_factor + 500e-6);
+    attune_status status = ATTUNE_OK;
+    if (t->timed && place != 0 && counts->best_microseconds > 0.0) { /* a first launch may load code: some slack */
+        status = oracle_device_patience(t->checks, counts->best_microseconds * give_up_factor + 300.0, &reason);
     }
-    attune_status status =
-        oracle_device_check(t->checks, job->bytes.data, job->bytes.length, &job->launch, &verdict, &reason);
+    if (status == ATTUNE_OK) {
+        status = oracle_device_check(t->checks, job->bytes.data, job->bytes.length, &job->launch, &verdict, &reason);
+    }
     if (status == ATTUNE_NO_MEMORY) {
         set_outcome(outcome, "launch-failed", reason.message);
         return error_set(error, status, "%s", reason.message);
@@ -264,7 +265,7 @@ static attune_status check(struct tuning *t, struct object_job *job, int place, 
         }
     }
     if (!device_answers(t->driver, t->ordinal)) {
-        set_outcome(outcome, "crashed", outcome->reason);
+        snprintf(outcome->outcome, sizeof outcome->outcome, "crashed"); /* the reason stays */
         t->device_dead = true;
     }
     return ATTUNE_OK;
