@@ -334,8 +334,10 @@ ${kernel.shared(t, d.shared)}
         query_norm += q_tile[thread * HEAD_DIM_QK + c] * q_tile[thread * HEAD_DIM_QK + c];
     const i64 index = ((i64)batch_index * heads + head) * seqlen_q + row;
     const double *const mine = of_row + thread * 8;
+    // the last term: weights below 2^-126 of the row's largest may be 0 in fp32; a row without keys must be exactly 0
     allowed[index] = 2.0 * square_root(difference) +
-                     (ROUNDOFF + 0x1p-22 * (1.0 + mine[SCORE_LIMIT])) * (square_root(norm) + square_root(square));
+                     (ROUNDOFF + 0x1p-22 * (1.0 + mine[SCORE_LIMIT])) * (square_root(norm) + square_root(square)) +
+                     (mine[SUM] == 0.0 ? 0.0 : 0x1p-110);
     reference_lse[index] = mine[SUM] == 0.0 ? -(double)INFINITY_FLOAT : mine[MAXIMUM] + logarithm(mine[SUM]);
     lse_allowed[index] = 0x1p-20 * largest_of(1.0, magnitude((double)scale) * square_root(query_norm) *
                                                        square_root(mine[KEY_NORM]));

@@ -225,6 +225,53 @@ static void tuning_on_host_verifies_and_records(void **state)
     tune_result_free(&result);
 }
 
+/* an object of the same source by another compiler serves when accepted, and is told apart */
+static void objects_of_another_compiler_are_used_only_when_accepted(void **state)
+{
+    struct parts *parts = *state;
+    struct problem problem;
+    struct tune_result result;
+    struct error error = {0};
+    struct object_header header;
+    struct buffer object = BUFFER_INIT;
+    char folder[600];
+    struct store *other;
+    parse(parts, "attention.forward dtype=f16 heads=1 seqlen_q=17 seqlen_k=40 head_dim=24", &problem);
+    struct tune_options options = {.device = "host", .strategy = "default", .accept_stored = true};
+    attune_status status =
+        tune_run(parts->generator, parts->pool, parts->store, &problem, &options, NULL, NULL, &result, &error);
+    if (status == ATTUNE_NO_TOOLCHAIN) {
+        skip();
+    }
+    assert_int_equal(status, ATTUNE_OK);
+    assert_int_equal(result.counts.compiled, 1);
+    assert_int_equal(store_object_get(parts->store, &result.record.object, &header, &object, NULL), ATTUNE_OK);
+    tune_result_free(&result);
+
+    struct digest name;
+    assert_int_equal(path_join(folder, sizeof folder, parts->folder, "other", NULL), ATTUNE_OK);
+    assert_int_equal(store_open(folder, &other, NULL), ATTUNE_OK);
+    memset(header.identity, 'a', sizeof header.identity - 1);
+    snprintf(header.compiler, sizeof header.compiler, "another 1.0");
+    digest_of("another", 7, &name);
+    assert_int_equal(store_object_put(other, &name, &header, object.data, object.length, NULL), ATTUNE_OK);
+    buffer_free(&object);
+    assert_int_equal(tune_run(parts->generator, parts->pool, other, &problem, &options, NULL, NULL, &result, &error),
+                     ATTUNE_OK);
+    assert_int_equal(result.counts.compiled, 0);
+    assert_int_equal(result.counts.other_compiler, 1);
+    assert_string_equal(result.record.compiler, "another 1.0");
+    assert_memory_equal(&result.record.object, &name, sizeof name);
+    tune_result_free(&result);
+    options.accept_stored = false;
+    assert_int_equal(tune_run(parts->generator, parts->pool, other, &problem, &options, NULL, NULL, &result, &error),
+                     ATTUNE_OK);
+    assert_int_equal(result.counts.compiled, 1);
+    assert_int_equal(result.counts.other_compiler, 0);
+    tune_result_free(&result);
+    store_close(other);
+}
+
 static void a_space_is_compiled_into_the_store_once(void **state)
 {
     struct parts *parts = *state;
@@ -390,6 +437,7 @@ int main(void)
         cmocka_unit_test(unknown_targets_are_refused_by_name),
         cmocka_unit_test(sanitized_candidates_run_in_the_runner),
         cmocka_unit_test(tuning_on_host_verifies_and_records),
+        cmocka_unit_test(objects_of_another_compiler_are_used_only_when_accepted),
         cmocka_unit_test(a_space_is_compiled_into_the_store_once),
         cmocka_unit_test(a_wrong_candidate_never_wins),
         cmocka_unit_test(a_broken_reference_lets_nothing_win),
