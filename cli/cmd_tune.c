@@ -4,6 +4,7 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 
+#include <signal.h>
 #include <string.h>
 
 static const struct option options[] = {
@@ -130,17 +131,39 @@ static void describe(json_t *row, const struct tune_result *result)
     json_set_text(row, "journal", result->journal);
 }
 
+/* Ctrl-C ends the budget: what was timed so far still gives a record. A second one ends the program. */
+static volatile int interrupted;
+
+static void interrupt(int number)
+{
+    interrupted = 1;
+    signal(number, SIG_DFL);
+}
+
+struct watch {
+    struct progress progress;
+    bool told_bytes;
+};
+
 static void report(void *data, const struct tune_progress *now)
 {
+    struct watch *watch = data;
+    if (!watch->told_bytes && now->device_bytes > 0) {
+        char bytes[32];
+        format_bytes(now->device_bytes, bytes);
+        fprintf(stderr, "attune tune: takes %s of device memory, its own\n", bytes);
+        watch->told_bytes = true;
+    }
     static const char *const stages[] = {
         [TUNE_COMPILE] = "compile", [TUNE_VERIFY] = "verify", [TUNE_TIME] = "time", [TUNE_DONE] = "done"};
     char best[64] = "";
     if (now->best_microseconds > 0) {
         snprintf(best, sizeof best, ", best %.1f µs (default %.1f)", now->best_microseconds, now->default_microseconds);
     }
-    progress_update(data, now->compiled + now->failed + now->screened_out, now->candidates, now->left_seconds,
-                    "%s: compiled %d, right %d, wrong %d, failed %d, out %d, timed %d%s", stages[now->stage],
-                    now->compiled, now->verified, now->wrong, now->failed, now->screened_out, now->timed, best);
+    progress_update(&watch->progress, now->compiled + now->failed + now->screened_out, now->candidates,
+                    now->left_seconds, "%s: compiled %d, right %d, wrong %d, failed %d, out %d, timed %d%s",
+                    stages[now->stage], now->compiled, now->verified, now->wrong, now->failed, now->screened_out,
+                    now->timed, best);
 }
 
 static void print_results(const json_t *results, const char *store)
@@ -233,6 +256,7 @@ static attune_status run(struct cli *cli, struct error *error)
         .candidates = options_text(given, "candidates"),
         .seed = options_whole(given, "seed", 1),
         .accept_stored = !options_has(given, "own-compiler"),
+        .stop = &interrupted,
     };
     if (options_has(given, "resume")) {
         return error_set(error, ATTUNE_UNSUPPORTED,
@@ -247,7 +271,8 @@ static attune_status run(struct cli *cli, struct error *error)
         status = compiler_pool_create(NULL, &pool, error);
     }
     json_t *results = json_array();
-    for (int i = 0; i < problems.count && status == ATTUNE_OK; i++) {
+    signal(SIGINT, interrupt);
+    for (int i = 0; i < problems.count && status == ATTUNE_OK && !interrupted; i++) {
         status = tune_one(cli, pool, store, &problems.items[i], &settings, results, error);
         if (status != ATTUNE_OK && problems.items[i].name[0] != '\0') {
             error_prefix(error, "%s", problems.items[i].name);

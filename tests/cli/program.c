@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS_MAX = 48, PATH_BYTES = 4096 };
+enum { WORDS_MAX = 48, PATH_BYTES = 4096, PATHS = 16 };
 
 static char folder[PATH_BYTES];
 static struct process_result last;
@@ -34,9 +34,9 @@ int program_teardown(void **state)
 
 const char *scratch(const char *name)
 {
-    static char paths[4][PATH_BYTES];
+    static char paths[PATHS][PATH_BYTES];
     static int next;
-    char *path = paths[next++ % 4];
+    char *path = paths[next++ % PATHS];
     struct error error = {0};
     if (path_join(path, PATH_BYTES, folder, name, &error) != ATTUNE_OK) {
         fail_msg("%s", error.message);
@@ -163,6 +163,7 @@ void matches_golden(const char *name)
     if (getenv("ATTUNE_GOLDEN_WRITE") != NULL) {
         char *line = malloc(strlen(text) + 2);
         sprintf(line, "%s\n", text);
+        assert_int_equal(folder_make(TEST_SOURCE_DIR "/tests/cli/golden", &error), ATTUNE_OK);
         assert_int_equal(file_write(path, line, strlen(line), &error), ATTUNE_OK);
         free(line);
     } else {

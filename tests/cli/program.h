@@ -21,7 +21,7 @@ enum { EXIT_IS_DONE = 0, EXIT_IS_FAILED = 1, EXIT_IS_USAGE = 2, EXIT_IS_MISSING 
 int program_setup(void **state); /* group fixtures: the private folder */
 int program_teardown(void **state);
 
-/* a path inside the private folder; valid until the next call but three */
+/* a path inside the private folder; valid for the next 15 calls */
 const char *scratch(const char *name);
 
 /* words end with NULL; the result is freed by the next call */

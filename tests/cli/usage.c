@@ -38,7 +38,6 @@ static void usage_errors_name_what_is_wrong(void **state)
         {{"params", "attention.forward", "--targt", "gfx906"}, "did you mean --target?"},
         {{"show"}, "name a FAMILY"},
         {{"show", "--problem", SMALL}, "--target is missing"},
-        {{"show", "--problem", SMALL, "--target", "gfx9999"}, "gfx9999"},
         {{"show", "--problem", SMALL, "--target", "x y"}, "x y"},
         {{"compile", "--problem", SMALL, "--target", "host"}, "nothing to do with the object"},
         {{"compile", "--problem", SMALL, "--target", "host", "--target", "gfx906", "-o", "one"},
@@ -127,6 +126,15 @@ static void a_violated_constraint_tells_its_reason(void **state)
     complains("threads*unroll = 512 is over 256");
 }
 
+static void an_unknown_target_is_refused_with_the_known_ones(void **state)
+{
+    (void)state;
+    attune("show", "--problem", SMALL, "--target", "gfx9999", NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("gfx9999");
+    complains("gfx906");
+}
+
 static void an_option_without_template_is_refused_by_name(void **state)
 {
     (void)state;
@@ -134,7 +142,7 @@ static void an_option_without_template_is_refused_by_name(void **state)
     exits_with(EXIT_IS_FAILED);
     complains("square=1");
     static const char *const options[] = {"window_left=128", "softcap=30", "alibi=1",  "sinks=1",
-                                          "bias=f16",        "mask=bool",  "varlen=1", "paged=1"};
+                                          "bias=f16",        "mask=bool",  "varlen=1", "paged=1 page_size=16"};
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         char problem[256];
         snprintf(problem, sizeof problem, SMALL " %s", options[i]);
@@ -221,6 +229,7 @@ int main(void)
         cmocka_unit_test(wrong_problems_are_refused_by_field),
         cmocka_unit_test(wrong_parameters_are_refused_by_name),
         cmocka_unit_test(a_violated_constraint_tells_its_reason),
+        cmocka_unit_test(an_unknown_target_is_refused_with_the_known_ones),
         cmocka_unit_test(an_option_without_template_is_refused_by_name),
         cmocka_unit_test(errors_are_json_when_asked),
         cmocka_unit_test(resuming_is_refused_by_name),
