@@ -225,11 +225,11 @@ static attune_status tune_one(struct cli *cli, struct compiler_pool *pool, struc
                               struct error *error)
 {
     struct tune_result result = {0};
-    struct progress progress;
-    progress_begin(&progress);
+    struct watch watch = {0};
+    progress_begin(&watch.progress);
     attune_status status =
-        tune_run(cli->generator, pool, store, &item->problem, settings, report, &progress, &result, error);
-    progress_end(&progress);
+        tune_run(cli->generator, pool, store, &item->problem, settings, report, &watch, &result, error);
+    progress_end(&watch.progress);
     if (status == ATTUNE_OK) {
         json_t *row = json_object();
         if (item->name[0] != '\0') {
