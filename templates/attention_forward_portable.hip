@@ -219,6 +219,8 @@ device_function words4 philox(u32 x, u32 y, u32 z, u32 w, u32 key_low, u32 key_h
     }
     return words4{{x, y, z, w}};
 }
+// of two values, not of two places: an address that depends on the lane would put the words into scratch memory
+device_function u32 choose(bool first, u32 a, u32 b) { return first ? a : b; }
 
 % end
 % if d.lse then
@@ -505,11 +507,11 @@ ${kernel.shared(t, d.shared)}
 % if d.lanes <= 8 then
                         const u32 word = random.word[use];
 % elseif d.lanes == 16 then
-                        const u32 word = lane < 8 ? random.word[2 * use] : random.word[2 * use + 1];
+                        const u32 word = choose(lane < 8, random.word[2 * use], random.word[2 * use + 1]);
 % else
                         const int part = lane / 8 % 4;
-                        const u32 word = part < 2 ? (part == 0 ? random.word[0] : random.word[1])
-                                                  : (part == 2 ? random.word[2] : random.word[3]);
+                        const u32 word = choose(part < 2, choose(part == 0, random.word[0], random.word[1]),
+                                                choose(part == 2, random.word[2], random.word[3]));
 % end
                         const u32 draw = lane % 2 ? word >> 16 : word & 0xffffu;
                         float &weight = score[i][group + s + ${d.philox_stride} * use];

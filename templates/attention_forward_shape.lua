@@ -151,7 +151,10 @@ function shape.derive(c, p, t)
     local moving = 4 * (c.kv_buffers == 2 and d.k_steps + d.v_steps or math.max(d.k_steps, d.v_steps))
     local operands = math.max((c.q_in == "shared" and c.tile_q or 0) * 4 + 8, c.tile_q * 4 + d.v_words * d.v_vectors)
     local computing = c.tile_q * d.keys + operands
-    d.registers = always + (c.prefetch == "off" and math.max(moving, computing) or moving + computing + 24)
+    d.registers = always + math.max(moving, computing)
+    if c.prefetch ~= "off" then -- both at once, their addresses, and on AMD what older compilers add to long runs of loads
+        d.registers = always + moving + computing + 24 + (t.maker == "amd" and moving // 3 or 0)
+    end
     -- rows so long that 96 of them take three quarters of shared memory: small blocks must do
     d.cramped = math.max(d.q_row_chunks * 16, d.qk_chunks * 16, d.v_pitch * (dot2 and 2 or 4)) * 128 > t.lds_bytes
 

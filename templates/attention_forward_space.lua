@@ -132,9 +132,6 @@ space.constraints = {
                   c.lds_layout)
           elseif c.tile_q ~= 1 and c.tile_q ~= c.block_q then
               return refuse("block_q=%d is for decoding: tile_q is 1 or all rows", c.block_q)
-          elseif c.threads < 128 and c.prefetch == "off" then
-              return refuse("block_q=%d is for decoding: %d threads without prefetch have too little under way", c.block_q,
-                  c.threads)
           end
           return true
       end },
@@ -208,31 +205,37 @@ local decode_few = {
 -- The first candidate of the preference lists that passes every constraint. Of the run-time sizes only seqlen_q counts, and
 -- only whether it is at most 4: decoding needs another shape.
 function space.default(p, t)
-    local dot2 = shape.has_dot2(p, t)
+    local decoding = p.seqlen_q <= decode_block
+    local dot2 = not decoding and shape.has_dot2(p, t) -- memory decides when decoding, and dot2 wants two keys a lane
     local nvidia = t.maker == "nvidia"
     local lds_types = { "storage", "float" }
-    if nvidia and p.seqlen_q > decode_block then
+    if nvidia and not decoding then
         lds_types = { "float", "storage" } -- conversions at every use would compete with the multiplies
     end
     local lists = { nvidia and prefill_nvidia or prefill_amd, cramped }
-    if p.seqlen_q <= decode_block then
+    if decoding then
         lists = { p.seqlen_q == 1 and decode or decode_few, lists[1], cramped }
     end
-    local buffers = p.seqlen_q <= decode_block and { 2, 1 } or { 1, 2 }
+    local buffers = decoding and { 2, 1 } or { 1, 2 }
+    -- the least estimate at which a default has been seen to spill: decoding shapes on gfx9 and gfx10 with an old compiler
+    local comfortable = decoding and not nvidia and 140 or t.registers
     local wanted
+    -- first without candidates that a compiler may have to spill, then with them
     for _, list in ipairs(lists) do
-        for _, lds_type in ipairs(dot2 and { "storage" } or lds_types) do
-            for _, entry in ipairs(list) do
-                for index = 0, 7 do -- the three choices that a shape leaves open, the last varying fastest
-                    wanted = {
-                        index = p.index == "wide" and "wide" or "narrow", exact = "off", multiply = dot2 and "dot2" or "fma",
-                        lds_type = lds_type, prefetch = index // 4 == 0 and "registers" or "off",
-                        kv_buffers = buffers[1 + index // 2 % 2], lds_layout = index % 2 == 0 and "padded" or "xor",
-                        q_in = "shared", block_q = entry[1], block_k = entry[2], threads = entry[3], tile_q = entry[4],
-                        tile_k = entry[5],
-                    }
-                    if allowed(wanted, p, t) then
-                        return wanted
+        for _, registers in ipairs({ comfortable, t.registers }) do
+            for _, lds_type in ipairs(dot2 and { "storage" } or lds_types) do
+                for _, entry in ipairs(list) do
+                    for index = 0, 7 do -- the three choices that a shape leaves open, the last varying fastest
+                        wanted = {
+                            index = p.index == "wide" and "wide" or "narrow", exact = "off",
+                            multiply = dot2 and "dot2" or "fma", lds_type = lds_type,
+                            prefetch = index // 4 == 0 and "registers" or "off", kv_buffers = buffers[1 + index // 2 % 2],
+                            lds_layout = index % 2 == 0 and "padded" or "xor", q_in = "shared", block_q = entry[1],
+                            block_k = entry[2], threads = entry[3], tile_q = entry[4], tile_k = entry[5],
+                        }
+                        if allowed(wanted, p, t) and derive(wanted, p, t).registers <= registers then
+                            return wanted
+                        end
                     end
                 end
             end
