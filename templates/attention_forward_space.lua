@@ -182,6 +182,8 @@ local function allowed(c, p, t)
 end
 
 -- Shapes from most to least wanted: {block_q, block_k, threads, tile_q, tile_k}. The first that fits wins.
+-- the best shapes of samples of 110 candidates each on an H200, for heads of up to 64 and of up to 128
+local prefill_nvidia_64, prefill_nvidia_128 = { { 128, 128, 256, 8, 8 } }, { { 64, 128, 256, 4, 8 } }
 local prefill_nvidia = { -- register tiles of 8 x 8 and 8 x 4: what an fp32 matrix product wants
     { 128, 64, 128, 8, 8 }, { 64, 64, 128, 8, 4 }, { 64, 64, 128, 4, 8 }, { 64, 64, 256, 4, 4 }, { 32, 64, 128, 4, 4 },
     { 32, 64, 128, 8, 2 }, { 64, 32, 128, 8, 2 }, { 64, 32, 256, 8, 1 }, { 32, 64, 128, 2, 8 }, { 32, 64, 256, 4, 2 },
@@ -213,12 +215,18 @@ function space.default(p, t)
         lds_types = { "float", "storage" } -- conversions at every use would compete with the multiplies
     end
     local lists = { nvidia and prefill_nvidia or prefill_amd, cramped }
+    local head_dim = math.max(p.head_dim_qk, p.head_dim_v)
+    if nvidia and head_dim <= 128 then
+        lists = { head_dim <= 64 and prefill_nvidia_64 or prefill_nvidia_128, prefill_nvidia, cramped }
+    end
     if decoding then
         lists = { p.seqlen_q == 1 and decode or decode_few, lists[1], cramped }
     end
-    local buffers = decoding and { 2, 1 } or { 1, 2 }
+    local buffers = (decoding or nvidia) and { 2, 1 } or { 1, 2 }
     -- the least estimate at which a default has been seen to spill: decoding shapes on gfx9 and gfx10 with an old compiler
     local comfortable = decoding and not nvidia and 140 or t.registers
+    -- on an H200 resident warps hide the loads better than registers do; one warp a row cannot
+    local prefetches = nvidia and not decoding and { "off", "registers" } or { "registers", "off" }
     local wanted
     -- first without candidates that a compiler may have to spill, then with them
     for _, list in ipairs(lists) do
@@ -229,7 +237,7 @@ function space.default(p, t)
                         wanted = {
                             index = p.index == "wide" and "wide" or "narrow", exact = "off",
                             multiply = dot2 and "dot2" or "fma", lds_type = lds_type,
-                            prefetch = index // 4 == 0 and "registers" or "off", kv_buffers = buffers[1 + index // 2 % 2],
+                            prefetch = prefetches[1 + index // 4], kv_buffers = buffers[1 + index // 2 % 2],
                             lds_layout = index % 2 == 0 and "padded" or "xor", q_in = "shared", block_q = entry[1],
                             block_k = entry[2], threads = entry[3], tile_q = entry[4], tile_k = entry[5],
                         }
