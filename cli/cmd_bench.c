@@ -121,7 +121,11 @@ static void print_results(const json_t *results)
         json_array_foreach(json_object_get(result, "times"), at, row)
         {
             const json_t *plan = json_object_get(row, "plan");
-            table_cell(&table, "%s", name != NULL ? name : json_string_value(json_object_get(result, "problem")));
+            if (name != NULL) {
+                table_cell(&table, "%s", name);
+            } else {
+                table_cell(&table, "problem %zu", index + 1);
+            }
             table_cell(&table, "%s", json_string_value(json_object_get(row, "what")));
             table_cell(&table, "%s", json_string_value(json_object_get(plan, "rung")));
             table_cell(&table, "%.1f", json_real_value(json_object_get(row, "microseconds")));

@@ -79,7 +79,8 @@ static attune_status object_path(const struct work *work, const char *id, const 
     return status == ATTUNE_OK ? path_join(path, bytes, output, name, error) : status;
 }
 
-static json_t *describe_resources(const struct resources *resources)
+/* what the object says, and the shared memory that a launch adds to the object's own */
+static json_t *describe_resources(const struct resources *resources, const struct launch *launch)
 {
     json_t *row = json_object();
     json_set_text(row, "kernel", resources->kernel);
@@ -89,6 +90,7 @@ static json_t *describe_resources(const struct resources *resources)
     json_set_whole(row, "scalar_registers", resources->scalar_registers);
     json_set_whole(row, "spilled_registers", resources->spilled_registers);
     json_set_whole(row, "shared_bytes", resources->shared_bytes);
+    json_set_whole(row, "dynamic_shared_bytes", launch->dynamic_shared_bytes);
     json_set_whole(row, "scratch_bytes", resources->scratch_bytes);
     json_set_whole(row, "wave_size", resources->wave_size);
     json_set_whole(row, "argument_bytes", resources->argument_bytes);
@@ -132,7 +134,7 @@ static attune_status keep_object(const struct work *work, const struct target *t
     attune_status status =
         codeobject_resources(result->object.data, result->object.length, launch->kernel, &resources, error);
     if (status == ATTUNE_OK) {
-        json_object_set_new(row, "resources", describe_resources(&resources));
+        json_object_set_new(row, "resources", describe_resources(&resources, launch));
     }
     if (status == ATTUNE_OK && to_file) {
         status = object_path(work, id, target, path, sizeof path, error);
@@ -186,9 +188,17 @@ static attune_status compile_target(struct work *work, const struct target *targ
     return status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "%s", text);
 }
 
+static long long count_of(const json_t *resources, const char *key)
+{
+    return (long long)json_integer_value(json_object_get(resources, key));
+}
+
 static void print_count(struct table *table, const json_t *resources, const char *key)
 {
-    long long value = (long long)json_integer_value(json_object_get(resources, key));
+    long long value = count_of(resources, key);
+    if (strcmp(key, "shared_bytes") == 0) {
+        value += count_of(resources, "dynamic_shared_bytes");
+    }
     if (value < 0) {
         table_cell(table, "-");
     } else {

@@ -166,43 +166,57 @@ static void report(void *data, const struct tune_progress *now)
                     now->timed, best);
 }
 
-static void print_results(const json_t *results, const char *store)
+/* a problem's own name, or "problem 2" */
+static void add_label(struct table *table, const json_t *row, size_t index)
 {
+    const char *name = json_string_value(json_object_get(row, "name"));
+    if (name != NULL) {
+        table_cell(table, "%s", name);
+    } else {
+        table_cell(table, "problem %zu", index + 1);
+    }
+}
+
+static void print_counts(const json_t *results, bool timed)
+{
+    static const char *const counts[] = {"tried", "verified", "rejected"};
     struct table table;
-    size_t index, at;
-    json_t *row, *reason;
-    table_begin(&table, "problem|device|>tried|>verified|>rejected|>default µs|>winner µs|>TFLOP/s|>speed-up|winner");
+    size_t index;
+    json_t *row;
+    table_begin(&table, timed ? "problem|target|>tried|>verified|>rejected|>default µs|>winner "
+                                "µs|>TFLOP/s|>speed-up|winner"
+                              : "problem|target|>tried|>verified|>rejected|winner");
     json_array_foreach(results, index, row)
     {
         double winner = json_real_value(json_object_get(row, "winner_microseconds"));
         double fallback = json_real_value(json_object_get(row, "default_microseconds"));
-        const char *name = json_string_value(json_object_get(row, "name"));
-        table_cell(&table, "%s", name != NULL ? name : json_string_value(json_object_get(row, "problem")));
+        add_label(&table, row, index);
         table_cell(&table, "%s", json_string_value(json_object_get(row, "target")));
-        table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "tried")));
-        table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "verified")));
-        table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "rejected")));
-        if (winner > 0) {
+        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+            table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, counts[i])));
+        }
+        if (timed) {
             table_cell(&table, "%.1f", fallback);
             table_cell(&table, "%.1f", winner);
             table_cell(&table, "%.1f", json_real_value(json_object_get(row, "winner_tflops")));
-            table_cell(&table, "%.2f", fallback / winner);
-        } else {
-            for (int i = 0; i < 4; i++) {
-                table_cell(&table, "-");
-            }
+            table_cell(&table, "%.2f", winner > 0 ? fallback / winner : 0.0);
         }
         table_cell(&table, "%s", json_string_value(json_object_get(row, "winner_id")));
     }
     table_end(&table, stdout);
+}
+
+static void print_results(const json_t *results, const char *store)
+{
+    size_t index, at;
+    json_t *row, *reason;
+    bool timed = json_real_value(json_object_get(json_array_get(results, 0), "winner_microseconds")) > 0;
+    print_counts(results, timed);
     json_array_foreach(results, index, row)
     {
         const char *name = json_string_value(json_object_get(row, "name"));
-        printf("\n%s\n  winner: %s\n", name != NULL ? name : json_string_value(json_object_get(row, "problem")),
-               json_string_value(json_object_get(row, "winner")));
-        if (json_real_value(json_object_get(row, "winner_microseconds")) <= 0) {
-            printf("  nothing is timed on the host device: the default wins among the candidates verified\n");
-        }
+        printf("\n%s%s%s\n  winner: %s\n", name != NULL ? name : "", name != NULL ? ": " : "",
+               json_string_value(json_object_get(row, "problem")), json_string_value(json_object_get(row, "winner")));
         long long other = (long long)json_integer_value(json_object_get(row, "from_other_compiler"));
         if (other > 0) {
             printf("  %lld objects of the same source by another compiler were taken from the store\n", other);
@@ -216,6 +230,9 @@ static void print_results(const json_t *results, const char *store)
                    json_string_value(json_object_get(reason, "outcome")),
                    json_string_value(json_object_get(reason, "reason")));
         }
+    }
+    if (!timed) {
+        printf("\nnothing is timed on the host device: the default wins among the candidates verified\n");
     }
     printf("\ncached in %s\n", store[0] != '\0' ? store : "memory only: lost with this process");
 }
