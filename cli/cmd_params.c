@@ -1,11 +1,21 @@
 /* cmd_params.c - `attune params`: a family's parameters, what is alive for a problem and target, and why the rest is
  * not. */
+#include "autotune/plan_order.h"
 #include "cli/cli.h"
 #include "cli/table.h"
 
 #include <string.h>
 
-static const struct option options[] = {CLI_OPTION_PROBLEM, CLI_OPTION_TARGET, CLI_OPTION_JSON, CLI_OPTION_HELP, {0}};
+static const struct option options[] = {
+    CLI_OPTION_PROBLEM,
+    CLI_OPTION_TARGET,
+    {"list", 0, OPTION_FLAG, false, NULL, "candidate names, one a line, in the order in which tune tries them"},
+    {"count", 0, OPTION_COUNT, false, "N", "with --list: the first N"},
+    {"seed", 0, OPTION_SEED, false, "S", "with --list: tune's seed (default 1)"},
+    CLI_OPTION_JSON,
+    CLI_OPTION_HELP,
+    {0},
+};
 
 /* a JSON scalar as people write it */
 static void append_scalar(struct buffer *text, const json_t *value)
@@ -116,17 +126,54 @@ static attune_status check_family(struct cli *cli, const char *family, const str
     return ATTUNE_OK;
 }
 
+/* what `tune --candidates` and `compile --space --candidates` read */
+static attune_status list_candidates(struct cli *cli, const struct problem *problem, const struct target *target,
+                                     struct error *error)
+{
+    struct candidate_list list = {0};
+    attune_status status =
+        plan_order(cli->generator, problem, target, NULL, NULL, options_whole(&cli->options, "seed", 1),
+                   (int)options_whole(&cli->options, "count", 0), &list, error);
+    json_t *names = json_array();
+    for (int i = 0; i < list.count && status == ATTUNE_OK; i++) {
+        char name[CANDIDATE_TEXT_BYTES];
+        candidate_format(&list.items[i], name);
+        json_array_append_new(names, json_string(name));
+        if (!cli->json) {
+            printf("%s\n", name);
+        }
+    }
+    json_object_set_new(cli->result, "candidates", names);
+    candidate_list_free(&list);
+    return status;
+}
+
+static attune_status check_options(const struct options *given, struct error *error)
+{
+    bool judged = options_has(given, "problem"), list = options_has(given, "list");
+    if (judged != options_has(given, "target")) {
+        return error_set(error, ATTUNE_INVALID, "--problem and --target go together: %s is missing",
+                         judged ? "--target" : "--problem");
+    }
+    if (list && !judged) {
+        return error_set(error, ATTUNE_INVALID, "--list needs --problem and --target");
+    }
+    if (!list && (options_has(given, "count") || options_has(given, "seed"))) {
+        return error_set(error, ATTUNE_INVALID, "--count and --seed go with --list");
+    }
+    return ATTUNE_OK;
+}
+
 static attune_status run(struct cli *cli, struct error *error)
 {
     const char *family = cli->options.positionals[0];
     struct problem problem;
     struct target target;
     bool judged = options_has(&cli->options, "problem");
-    if (judged != options_has(&cli->options, "target")) {
-        return error_set(error, ATTUNE_INVALID, "--problem and --target go together: %s is missing",
-                         judged ? "--target" : "--problem");
+    attune_status status = check_options(&cli->options, error);
+    if (status == ATTUNE_OK) {
+        status = cli_generator(cli, error);
     }
-    attune_status status = cli_generator(cli, error);
     if (status == ATTUNE_OK && judged) {
         status = cli_problem(cli, &problem, error);
     }
@@ -137,6 +184,9 @@ static attune_status run(struct cli *cli, struct error *error)
         status = check_family(cli, family, judged ? &problem : NULL, error);
     }
     json_t *space = NULL;
+    if (status == ATTUNE_OK && options_has(&cli->options, "list")) {
+        return list_candidates(cli, &problem, &target, error);
+    }
     if (status == ATTUNE_OK) {
         status =
             generator_params(cli->generator, family, judged ? &problem : NULL, judged ? &target : NULL, &space, error);
@@ -168,7 +218,7 @@ static attune_status run(struct cli *cli, struct error *error)
 
 const struct command command_params = {
     .name = "params",
-    .usage = "FAMILY [--problem P --target T]",
+    .usage = "FAMILY [--problem P --target T [--list]]",
     .summary = "a family's parameters, which values are alive, and why others are not",
     .help =
         "Without a problem: the parameters of each template with their domains. With a problem and a target: which\n"
