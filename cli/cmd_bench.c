@@ -28,7 +28,7 @@ static bool digest_from_hex(const char *hex, struct digest *digest)
 {
     for (int i = 0; i < DIGEST_BYTES; i++) {
         unsigned value;
-        if (sscanf(hex + 2 * i, "%2x", &value) != 1) {
+        if (sscanf(hex + (size_t)2 * (size_t)i, "%2x", &value) != 1) {
             return false;
         }
         digest->bytes[i] = (uint8_t)value;

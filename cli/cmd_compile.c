@@ -72,7 +72,9 @@ static attune_status object_path(const struct work *work, const char *id, const 
     char text[TARGET_TEXT_BYTES], name[TARGET_TEXT_BYTES + 64];
     target_format(target, text);
     for (char *at = text; *at != '\0'; at++) {
-        *at = *at == ':' ? '_' : *at;
+        if (*at == ':') {
+            *at = '_';
+        }
     }
     snprintf(name, sizeof name, "%s-%s.%s", id, text, suffix_of(target));
     attune_status status = folder_make(output, error);

@@ -281,8 +281,10 @@ static attune_status run(struct cli *cli, struct error *error)
             continue;
         }
         tensors[i].host = calloc(tensors[i].bytes > 0 ? tensors[i].bytes : 1, 1);
-        status = tensors[i].host == NULL ? error_no_memory(error) : ATTUNE_OK;
-        if (status == ATTUNE_OK && i < O) {
+        if (tensors[i].host == NULL) {
+            error_no_memory(error);
+            status = ATTUNE_NO_MEMORY;
+        } else if (i < O) {
             status = read_input(&tensors[i], i, error);
         }
     }

@@ -10,7 +10,9 @@ void json_set_text(json_t *object, const char *key, const char *text)
     if (value == NULL) {
         char *clean = strdup(text);
         for (char *at = clean; at != NULL && *at != '\0'; at++) {
-            *at = (unsigned char)*at < 0x80 ? *at : '?';
+            if ((unsigned char)*at >= 0x80) {
+                *at = '?';
+            }
         }
         value = clean != NULL ? json_string(clean) : NULL;
         free(clean);

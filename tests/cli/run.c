@@ -5,6 +5,7 @@
 #include "cli/npy.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,6 +41,15 @@ static void run_with(const char *problem, const char *q, const char *word, const
            "--o", scratch("o.npy"), word, value, NULL);
 }
 
+static bool host_compiler_is_there(void)
+{
+    bool there = strstr(buffer_string(&attune("doctor", NULL)->output), "++ ") != NULL;
+    if (!there) {
+        print_message("skipped: no C++ compiler for the host device\n");
+    }
+    return there;
+}
+
 static void zero_scores_give_means(void **state)
 {
     (void)state;
@@ -48,8 +58,7 @@ static void zero_scores_give_means(void **state)
     exits_with(EXIT_IS_USAGE);
     complains("--seed");
     run_with(PROBLEM " lse=1", scratch("q.npy"), "--lse", scratch("lse.npy"));
-    if (strstr(buffer_string(&attune("doctor", NULL)->output), "g++") == NULL) {
-        print_message("skipped: no C++ compiler for the host device\n");
+    if (!host_compiler_is_there()) {
         skip();
     }
     run_with(PROBLEM " lse=1", scratch("q.npy"), "--lse", scratch("lse.npy"));
@@ -74,6 +83,45 @@ static void zero_scores_give_means(void **state)
     }
     buffer_free(&file);
     unlink(scratch("o.npy"));
+}
+
+/* float64 is rounded to the problem's dtype, and outputs have it: bits of bf16 as uint16, f16 as float16 */
+static void narrow_dtypes_are_read_from_float64_and_written_as_asked(void **state)
+{
+    (void)state;
+    if (!host_compiler_is_there()) {
+        skip();
+    }
+    static const struct {
+        const char *problem;
+        enum npy_dtype dtype;
+        uint16_t (*narrow)(double value);
+    } cases[] = {
+        {"dtype=bf16 batch=1 heads=2 seqlen_q=5 head_dim=16 causal=1", NPY_U2, bfloat_from_double},
+        {"dtype=f16 batch=1 heads=2 seqlen_q=5 head_dim=16 causal=1", NPY_F2, half_from_double},
+    };
+    double q[ELEMENTS] = {0}, v[ELEMENTS];
+    for (int i = 0; i < ELEMENTS; i++) {
+        v[i] = (double)(i / (HEADS * DIM));
+    }
+    write_array(scratch("q.npy"), NPY_F8, SEQLEN, q);
+    write_array(scratch("k.npy"), NPY_F8, SEQLEN, q);
+    write_array(scratch("v.npy"), NPY_F8, SEQLEN, v);
+    for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
+        run_with(cases[at].problem, scratch("q.npy"), NULL, NULL);
+        exits_with(EXIT_IS_DONE);
+        struct buffer file = BUFFER_INIT;
+        struct npy npy;
+        assert_int_equal(npy_read(scratch("o.npy"), &file, &npy, NULL), ATTUNE_OK);
+        assert_int_equal(npy.dtype, cases[at].dtype);
+        for (int i = 0; i < ELEMENTS; i++) {
+            uint16_t bits;
+            memcpy(&bits, file.data + npy.offset + (size_t)i * sizeof bits, sizeof bits);
+            assert_int_equal(bits, cases[at].narrow(i / (HEADS * DIM) / 2.0)); /* means of 0..n are exact in both */
+        }
+        buffer_free(&file);
+        unlink(scratch("o.npy"));
+    }
 }
 
 static void wrong_arrays_are_refused_and_nothing_is_written(void **state)
@@ -119,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zero_scores_give_means),
+        cmocka_unit_test(narrow_dtypes_are_read_from_float64_and_written_as_asked),
         cmocka_unit_test(wrong_arrays_are_refused_and_nothing_is_written),
     };
     return cmocka_run_group_tests(tests, program_setup, program_teardown);
