@@ -18,7 +18,10 @@ struct buffer {
     bool failed;
 };
 
-#define BUFFER_INIT {NULL, 0, 0, false}
+#define BUFFER_INIT                                                                                                    \
+    {                                                                                                                  \
+        NULL, 0, 0, false                                                                                              \
+    }
 
 void buffer_free(struct buffer *buffer);  /* leaves it empty and usable */
 void buffer_clear(struct buffer *buffer); /* length 0, memory kept */

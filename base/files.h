@@ -1,4 +1,5 @@
-/* files.h - whole files, safe folders, atomic publication. Paths are bytes: blanks, quotes and non-ASCII are ordinary. */
+/* files.h - whole files, safe folders, atomic publication. Paths are bytes: blanks, quotes and non-ASCII are ordinary.
+ */
 #ifndef BASE_FILES_H
 #define BASE_FILES_H
 
@@ -15,8 +16,8 @@
  * Appends to `into`. ATTUNE_NOT_FOUND when there is no such file. */
 attune_status file_read(const char *path, size_t limit, struct buffer *into, struct error *error);
 
-/* write to a temporary name in the same folder (unique per host, process and thread), fsync, rename over `path`, fsync the
- * folder. On failure the temporary is removed and `path` is as it was. Mode 0600. */
+/* write to a temporary name in the same folder (unique per host, process and thread), fsync, rename over `path`, fsync
+ * the folder. On failure the temporary is removed and `path` is as it was. Mode 0600. */
 attune_status file_publish(const char *path, const void *bytes, size_t length, struct error *error);
 
 /* plain write for the user's own outputs; the file is removed again when writing failed half-way */

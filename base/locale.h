@@ -1,4 +1,5 @@
-/* locale.h - the C locale for the calling thread, whatever the process's: numbers in generated text and JSON have points. */
+/* locale.h - the C locale for the calling thread, whatever the process's: numbers in generated text and JSON have
+ * points. */
 #ifndef BASE_LOCALE_H
 #define BASE_LOCALE_H
 

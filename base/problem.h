@@ -1,11 +1,11 @@
 /* problem.h - problems: what a caller wants computed, as data.
  *
- * A family's *schema* is its ordered list of fields. attention.forward's is a table in schema_attention.c, so that libattune reads
- * it without Lua; a user family's comes from its Lua file and travels in its records (schema_to_json).
+ * A family's *schema* is its ordered list of fields. attention.forward's is a table in schema_attention.c, so that
+ * libattune reads it without Lua; a user family's comes from its Lua file and travels in its records (schema_to_json).
  *
  * Canonical text: `family field=value ...` in schema order; fields marked `always` are always printed, others only when
- * they differ from their default; shorter than PROBLEM_TEXT_BYTES. Parsing accepts any order, shorthands, and refuses unknown
- * or repeated fields by name. The C locale whatever the process's.
+ * they differ from their default; shorter than PROBLEM_TEXT_BYTES. Parsing accepts any order, shorthands, and refuses
+ * unknown or repeated fields by name. The C locale whatever the process's.
  *
  * The three kinds of facts (DESIGN: "Three kinds of facts about a call") are a field's role:
  *   FIELD_COMPILED  in the specialisation (dtypes, head sizes, mask kind, alignment class, index width)
@@ -46,16 +46,16 @@ struct field {
     char name[FIELD_NAME_BYTES];
     enum field_kind kind;
     enum field_role role;
-    bool always;                                          /* printed even at its default */
-    bool required;                                        /* has no default */
-    int64_t minimum, maximum;                             /* FIELD_INTEGER */
-    double real_minimum, real_maximum;                    /* FIELD_REAL, inclusive; NaN never legal */
-    int choice_count;                                     /* FIELD_CHOICE */
-    char choices[SCHEMA_CHOICES_MAX][FIELD_NAME_BYTES];   /* dtypes are choices: f16 bf16 f32 ... */
-    int on_choice;                                        /* FIELD_CHOICE: what "1" means, "0" then means choice 0 (causal=1);
-                                                             0: neither is accepted */
-    union field_value fallback;                           /* the default, unless: */
-    char follows[FIELD_NAME_BYTES];                       /* an earlier field of the same kind whose value is the default */
+    bool always;                                        /* printed even at its default */
+    bool required;                                      /* has no default */
+    int64_t minimum, maximum;                           /* FIELD_INTEGER */
+    double real_minimum, real_maximum;                  /* FIELD_REAL, inclusive; NaN never legal */
+    int choice_count;                                   /* FIELD_CHOICE */
+    char choices[SCHEMA_CHOICES_MAX][FIELD_NAME_BYTES]; /* dtypes are choices: f16 bf16 f32 ... */
+    int on_choice;                  /* FIELD_CHOICE: what "1" means, "0" then means choice 0 (causal=1);
+                                       0: neither is accepted */
+    union field_value fallback;     /* the default, unless: */
+    char follows[FIELD_NAME_BYTES]; /* an earlier field of the same kind whose value is the default */
     char doc[96];
 };
 
@@ -92,12 +92,13 @@ struct problem {
     union field_value values[SCHEMA_FIELDS_MAX];
 };
 
-/* the schema of attention.forward: static, immutable, valid forever. heads, seqlen_q and head_dim_qk are required. Fields: q_dtype k_dtype v_dtype o_dtype batch heads
- * kv_heads seqlen_q seqlen_k head_dim_qk head_dim_v causal(none|top_left|bottom_right) window_left window_right softcap
- * alibi sinks bias(none|f16|bf16|f32) mask(none|bool) varlen paged page_size dropout scale lse alignment index strict_nan
- * batch_invariant. scale=0 means 1/sqrt(head_dim_qk). alignment (bytes: 2 4 8 16) defaults to the largest class that the
- * contiguous rows of all four tensors have. Shorthands: dtype= (q,k,v,o), head_dim= (qk,v), causal=1 (bottom_right),
- * causal=0 (none). kv_heads defaults to heads, head_dim_v to head_dim_qk, k/v/o dtype to q's, seqlen_k to seqlen_q. */
+/* the schema of attention.forward: static, immutable, valid forever. heads, seqlen_q and head_dim_qk are required.
+ * Fields: q_dtype k_dtype v_dtype o_dtype batch heads kv_heads seqlen_q seqlen_k head_dim_qk head_dim_v
+ * causal(none|top_left|bottom_right) window_left window_right softcap alibi sinks bias(none|f16|bf16|f32)
+ * mask(none|bool) varlen paged page_size dropout scale lse alignment index strict_nan batch_invariant. scale=0 means
+ * 1/sqrt(head_dim_qk). alignment (bytes: 2 4 8 16) defaults to the largest class that the contiguous rows of all four
+ * tensors have. Shorthands: dtype= (q,k,v,o), head_dim= (qk,v), causal=1 (bottom_right), causal=0 (none). kv_heads
+ * defaults to heads, head_dim_v to head_dim_qk, k/v/o dtype to q's, seqlen_k to seqlen_q. */
 const struct schema *schema_attention_forward(void);
 
 /* built-in schema by family name, or NULL */
@@ -112,12 +113,13 @@ json_t *schema_to_json(const struct schema *schema); /* new reference, NULL with
 /* family name at the head of a problem text, so that its schema can be looked up */
 attune_status problem_family(const char *text, char family[FAMILY_NAME_BYTES], struct error *error);
 
-/* Parse and check everything that needs no template: syntax, domains, divisibility, sizes whose products overflow int64.
- * `text` may or may not start with the family name. */
-attune_status problem_parse(const struct schema *schema, const char *text, struct problem *problem, struct error *error);
+/* Parse and check everything that needs no template: syntax, domains, divisibility, sizes whose products overflow
+ * int64. `text` may or may not start with the family name. */
+attune_status problem_parse(const struct schema *schema, const char *text, struct problem *problem,
+                            struct error *error);
 
-/* the same checks on values set by hand (the C API's struct). Fields still unset get their default first, so set all you
- * mean to set before */
+/* the same checks on values set by hand (the C API's struct). Fields still unset get their default first, so set all
+ * you mean to set before */
 attune_status problem_check(struct problem *problem, struct error *error);
 /* every value at its default; fields that are required, follow another or are computed (alignment) are left unset until
  * problem_check */

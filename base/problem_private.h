@@ -9,8 +9,10 @@ enum { VALUE_TEXT_BYTES = 48 };
 /* a value as canonical text: integers in decimal, reals the shortest that reads back equal, choices by name */
 void field_value_text(const struct field *field, union field_value value, char text[VALUE_TEXT_BYTES]);
 
-/* text to value, domain not yet checked (that is field_check); ATTUNE_INVALID with the domain when it is not of the kind */
-attune_status field_value_parse(const struct field *field, const char *text, union field_value *value, struct error *error);
+/* text to value, domain not yet checked (that is field_check); ATTUNE_INVALID with the domain when it is not of the
+ * kind */
+attune_status field_value_parse(const struct field *field, const char *text, union field_value *value,
+                                struct error *error);
 
 /* value within the field's domain? */
 attune_status field_check(const struct field *field, union field_value value, struct error *error);

@@ -65,8 +65,9 @@ attune_status process_read(struct process *process, void *bytes, size_t length, 
 /* appends what stderr has given since the last call, at most `limit` bytes; the rest is dropped */
 void process_errors(struct process *process, struct buffer *into, size_t limit);
 
-double clock_seconds(void);                                                                  /* CLOCK_MONOTONIC */
-/* bytes resident in the group's processes, 0 when gone. What a child starts by process_run has a group and a limit of its own. */
+double clock_seconds(void); /* CLOCK_MONOTONIC */
+/* bytes resident in the group's processes, 0 when gone. What a child starts by process_run has a group and a limit of
+ * its own. */
 uint64_t process_group_rss(pid_t group);
 attune_status program_find(const char *name, char *path, size_t bytes, struct error *error); /* PATH look-up;
     ATTUNE_NOT_FOUND; empty entries of PATH, the working folder, are passed over */

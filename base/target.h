@@ -3,11 +3,11 @@
  *   gfx906            gfx90a:sramecc+:xnack-            AMD, processor with features
  *   sm_80  sm_90a                                       NVIDIA
  *   host                                                the CPU, running the portable text with waves of 32
- *   host-gfx906  host-sm_90a                            the CPU, running the text made for that target (its wave size, its
- *                                                       matrix instructions with the hardware's register layouts)
+ *   host-gfx906  host-sm_90a                            the CPU, running the text made for that target (its wave size,
+ * its matrix instructions with the hardware's register layouts)
  *
- * Features are kept in alphabetical order (sramecc before xnack); gfx906:xnack-:sramecc+ becomes gfx906:sramecc+:xnack-.
- * Source: LLVM AMDGPU usage, "Target ID".
+ * Features are kept in alphabetical order (sramecc before xnack); gfx906:xnack-:sramecc+ becomes
+ * gfx906:sramecc+:xnack-. Source: LLVM AMDGPU usage, "Target ID".
  */
 #ifndef BASE_TARGET_H
 #define BASE_TARGET_H
@@ -33,8 +33,9 @@ attune_status target_parse(const char *text, struct target *target, struct error
 void target_format(const struct target *target, char text[TARGET_TEXT_BYTES]); /* canonical */
 
 /* may code built for `code` run on a device that calls itself `device`? Equal processors, and each feature of the code
- * either any or equal to the device's. sm_90a code runs on sm_90a only; sm_80 code runs on sm_8x with x >= 0 of the same
- * major version (CUDA binary compatibility), never for an `a` suffix. The plain `host` device runs the code of every host-*. On refusal `error` says which part differs. */
+ * either any or equal to the device's. sm_90a code runs on sm_90a only; sm_80 code runs on sm_8x with x >= 0 of the
+ * same major version (CUDA binary compatibility), never for an `a` suffix. The plain `host` device runs the code of
+ * every host-*. On refusal `error` says which part differs. */
 attune_status target_accepts(const struct target *device, const struct target *code, struct error *error);
 
 /* the emulated processor of host-gfx906 ("gfx906"), "" for plain host and for real targets */

@@ -68,8 +68,8 @@ attune_status store_record_put(struct store *store, const struct record *record,
 attune_status store_records(struct store *store, const char *device, const char *specialisation,
                             struct record **records, int *count, struct error *error);
 
-/* the field list of a user family, from the newest record that carries one; free() it. Reads every record: for a family that
- * neither this library nor the compiling half knows. ATTUNE_NOT_FOUND when no record is of that family */
+/* the field list of a user family, from the newest record that carries one; free() it. Reads every record: for a family
+ * that neither this library nor the compiling half knows. ATTUNE_NOT_FOUND when no record is of that family */
 attune_status store_family_schema(struct store *store, const char *family, struct schema **schema, struct error *error);
 
 /* ---- journals: append-only JSON lines ---- */

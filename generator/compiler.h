@@ -1,15 +1,17 @@
 /* compiler.h - compiling in helper processes.
  *
  * All compilers run inside attune-helper (libexec/attune-helper, found beside the library or by $ATTUNE_HELPER): exec'd
- * workers that live on, one per core, started on first need, recycled after a fault or 200 compiles. GPUs are hidden from them. A
- * compiler that aborts, exits, hangs, eats memory or fills its folder is one failed compile with its log; the caller lives.
+ * workers that live on, one per core, started on first need, recycled after a fault or 200 compiles. GPUs are hidden
+ * from them. A compiler that aborts, exits, hangs, eats memory or fills its folder is one failed compile with its log;
+ * the caller lives.
  *
- * Which compiler: AMD: hiprtc where its comgr lists the target, else clang (newest that knows it). NVIDIA: NVRTC. host: c++.
+ * Which compiler: AMD: hiprtc where its comgr lists the target, else clang (newest that knows it). NVIDIA: NVRTC. host:
+ * c++.
  *
- * Environment, read when a worker starts: ATTUNE_CLANG, ATTUNE_CXX (path or name of the one clang / C++ compiler to use),
- * ROCM_PATH, CUDA_HOME, CUDA_PATH (searched after the linker's own path), TMPDIR. ATTUNE_CODE_OBJECT (4, 5, 6) is read at
- * each compile. Variables that would change a compiler's output behind our back (AMD_COMGR_*, HIPRTC_*, CPATH, ...) are
- * removed in the worker. Sanitized host objects are made only by the compiler that built the runner programs.
+ * Environment, read when a worker starts: ATTUNE_CLANG, ATTUNE_CXX (path or name of the one clang / C++ compiler to
+ * use), ROCM_PATH, CUDA_HOME, CUDA_PATH (searched after the linker's own path), TMPDIR. ATTUNE_CODE_OBJECT (4, 5, 6) is
+ * read at each compile. Variables that would change a compiler's output behind our back (AMD_COMGR_*, HIPRTC_*, CPATH,
+ * ...) are removed in the worker. Sanitized host objects are made only by the compiler that built the runner programs.
  */
 #ifndef GENERATOR_COMPILER_H
 #define GENERATOR_COMPILER_H
@@ -25,10 +27,10 @@ enum sanitize { SANITIZE_NONE, SANITIZE_ADDRESS, SANITIZE_THREAD }; /* address m
 struct compiler_pool;
 
 struct compiler_options {
-    const char *helper;  /* NULL: $ATTUNE_HELPER, else beside the library */
-    int workers;         /* 0: online cores, at most 64 */
-    double seconds;      /* limit of one compile; 0: 120 */
-    uint64_t rss_bytes;  /* limit of one worker and its children; 0: 4 GiB */
+    const char *helper; /* NULL: $ATTUNE_HELPER, else beside the library */
+    int workers;        /* 0: online cores, at most 64 */
+    double seconds;     /* limit of one compile; 0: 120 */
+    uint64_t rss_bytes; /* limit of one worker and its children; 0: 4 GiB */
 };
 
 attune_status compiler_pool_create(const struct compiler_options *options, struct compiler_pool **pool,
@@ -47,15 +49,15 @@ struct compile_request {
 
 struct compile_result {
     struct buffer object;
-    struct buffer log;      /* also on success (warnings) */
-    char compiler[64];      /* "hiprtc 5.2", "clang-22", "nvrtc 13.0", "g++ 12.2" : for people */
+    struct buffer log;               /* also on success (warnings) */
+    char compiler[64];               /* "hiprtc 5.2", "clang-22", "nvrtc 13.0", "g++ 12.2" : for people */
     char identity[DIGEST_HEX_BYTES]; /* digest of the build IDs of everything the compiler loaded */
     double seconds;
 };
 void compile_result_free(struct compile_result *result);
 
-/* Thread-safe; waits for a free worker. ATTUNE_COMPILE_FAILED, ATTUNE_TIMEOUT, ATTUNE_NO_MEMORY or ATTUNE_NO_TOOLCHAIN; the
- * message holds the compiler's own first error line and `result->log` the whole log (bounded at 1 MiB). `result` is
+/* Thread-safe; waits for a free worker. ATTUNE_COMPILE_FAILED, ATTUNE_TIMEOUT, ATTUNE_NO_MEMORY or ATTUNE_NO_TOOLCHAIN;
+ * the message holds the compiler's own first error line and `result->log` the whole log (bounded at 1 MiB). `result` is
  * overwritten, and freed by the caller also after a failure. Equal requests give equal bytes. */
 attune_status compiler_compile(struct compiler_pool *pool, const struct compile_request *request,
                                struct compile_result *result, struct error *error);
@@ -73,8 +75,8 @@ const char *compiler_options_text(const struct target *target, enum compiler_kin
 attune_status compiler_disassemble(struct compiler_pool *pool, const struct target *target, const void *object,
                                    size_t bytes, struct buffer *text, struct error *error);
 
-/* what `attune doctor` prints: [{"compiler","found","version","files":[{"path","build_id"}],"targets":[...],"note"}] as JSON
- * text made by a worker */
+/* what `attune doctor` prints: [{"compiler","found","version","files":[{"path","build_id"}],"targets":[...],"note"}] as
+ * JSON text made by a worker */
 attune_status compiler_survey(struct compiler_pool *pool, struct buffer *json, struct error *error);
 
 /* helper processes started by this process since its start: tests count them */

@@ -1,8 +1,9 @@
 /* generator.h - families, spaces, candidates and their source text.
  *
  * One `struct generator` owns one sandboxed Lua state with all families loaded: the embedded ones, then those found in
- * ATTUNE_TEMPLATE_PATH (colon-separated folders; each *.lua directly inside returns one family table, or is a library for
- * import; a family of the same name replaces the embedded one, a file of the same name the embedded file). Not thread-safe: one generator a thread. Knows nothing of stores or devices.
+ * ATTUNE_TEMPLATE_PATH (colon-separated folders; each *.lua directly inside returns one family table, or is a library
+ * for import; a family of the same name replaces the embedded one, a file of the same name the embedded file). Not
+ * thread-safe: one generator a thread. Knows nothing of stores or devices.
  *
  * Same input, same bytes: no pairs() order, addresses, time or locale reach the text.
  */
@@ -36,9 +37,9 @@ struct candidate {
 struct generator;
 
 struct generator_options {
-    const char *template_path;    /* NULL: $ATTUNE_TEMPLATE_PATH; "" : embedded only */
-    uint64_t instruction_limit;   /* a Lua call; 0: 200 million */
-    size_t memory_limit;          /* the Lua state; 0: 256 MiB */
+    const char *template_path;  /* NULL: $ATTUNE_TEMPLATE_PATH; "" : embedded only */
+    uint64_t instruction_limit; /* a Lua call; 0: 200 million */
+    size_t memory_limit;        /* the Lua state; 0: 256 MiB */
 };
 
 attune_status generator_create(const struct generator_options *options, struct generator **generator,
@@ -54,30 +55,31 @@ const struct schema *generator_schema(struct generator *generator, const char *f
 
 /* {"family","doc","templates":[{"name","doc","file","constraints":[doc...],
  *   "parameters":[{"name","doc","domain":[...],"default","live":[...],"dead":[{"value","reason"}]}],
- *   "supported":bool,"reason", "points","valid","rejected":[{"reason","count","example":{"candidate","reason"}}]}]}: what
- * `attune params` prints. With problem and target NULL only the declarations; "reason" only of a template that does not support the
- * problem, which then has no default, live, dead, points, valid and rejected. New reference. */
+ *   "supported":bool,"reason", "points","valid","rejected":[{"reason","count","example":{"candidate","reason"}}]}]}:
+ * what `attune params` prints. With problem and target NULL only the declarations; "reason" only of a template that
+ * does not support the problem, which then has no default, live, dead, points, valid and rejected. New reference. */
 attune_status generator_params(struct generator *generator, const char *family, const struct problem *problem,
                                const struct target *target, json_t **json, struct error *error);
 
-/* the facts row of a target as JSON (wave, lds_bytes, lds_banks, registers, ... sources); ATTUNE_UNSUPPORTED for a target
- * without facts: the message lists those there are. New reference. */
+/* the facts row of a target as JSON (wave, lds_bytes, lds_banks, registers, ... sources); ATTUNE_UNSUPPORTED for a
+ * target without facts: the message lists those there are. New reference. */
 attune_status generator_target_facts(struct generator *generator, const struct target *target, json_t **json,
                                      struct error *error);
 int generator_target_count(struct generator *generator);
 const char *generator_target_name(struct generator *generator, int index);
 
 /* ---- candidates ---- */
-/* `family/template k=v ...` or `k=v ...` on top of the default; unknown names and values outside their domain are refused with
- * the domain. problem and target may be NULL only for a full name. */
+/* `family/template k=v ...` or `k=v ...` on top of the default; unknown names and values outside their domain are
+ * refused with the domain. problem and target may be NULL only for a full name. */
 attune_status candidate_parse(struct generator *generator, const char *text, const struct problem *problem,
                               const struct target *target, struct candidate *candidate, struct error *error);
 void candidate_format(const struct candidate *candidate, char text[CANDIDATE_TEXT_BYTES]);
-void candidate_id(const struct candidate *candidate, char id[CANDIDATE_ID_BYTES]); /* 12 hex digits of the name's digest */
+void candidate_id(const struct candidate *candidate,
+                  char id[CANDIDATE_ID_BYTES]); /* 12 hex digits of the name's digest */
 
 /* ATTUNE_OK, or ATTUNE_UNSUPPORTED with the constraint's own reason */
-attune_status candidate_check(struct generator *generator, const struct candidate *candidate, const struct problem *problem,
-                              const struct target *target, struct error *error);
+attune_status candidate_check(struct generator *generator, const struct candidate *candidate,
+                              const struct problem *problem, const struct target *target, struct error *error);
 
 /* the default of the best template for the target; always passes candidate_check or the call fails with the reason (for
  * example an option that no template honours yet, by the option's name) */
@@ -93,16 +95,17 @@ struct candidate_list {
 void candidate_list_free(struct candidate_list *list);
 
 /* every valid candidate, declaration order, default first */
-attune_status candidate_enumerate(struct generator *generator, const struct problem *problem, const struct target *target,
-                                  struct candidate_list *list, struct error *error);
-/* a pairwise cover, at most n candidates (n <= 0: as many as pairs need): every live pair of parameter values in as many
- * candidates as fit; deterministic in seed; default first */
+attune_status candidate_enumerate(struct generator *generator, const struct problem *problem,
+                                  const struct target *target, struct candidate_list *list, struct error *error);
+/* a pairwise cover, at most n candidates (n <= 0: as many as pairs need): every live pair of parameter values in as
+ * many candidates as fit; deterministic in seed; default first */
 attune_status candidate_cover(struct generator *generator, const struct problem *problem, const struct target *target,
                               int n, uint64_t seed, struct candidate_list *list, struct error *error);
 
 /* ---- source ---- */
 struct expansion {
-    struct buffer shown;   /* the product: head comment, vocabulary include line, kernel. What people read and what is hashed */
+    struct buffer
+        shown; /* the product: head comment, vocabulary include line, kernel. What people read and what is hashed */
     struct buffer compile; /* vocabulary + kernel with #line directives that name templates/FILE: what compilers get */
     struct launch launch;
     struct digest template_digest; /* of the template's and family's bytes */
@@ -110,8 +113,8 @@ struct expansion {
 };
 void expansion_free(struct expansion *expansion);
 
-/* Buffers are cleared and reused, so that a loop of expansions does not allocate. A failing template gives ATTUNE_INVALID
- * (its Lua error) or ATTUNE_TIMEOUT (instruction limit) with file and line. */
+/* Buffers are cleared and reused, so that a loop of expansions does not allocate. A failing template gives
+ * ATTUNE_INVALID (its Lua error) or ATTUNE_TIMEOUT (instruction limit) with file and line. */
 attune_status candidate_expand(struct generator *generator, const struct candidate *candidate,
                                const struct problem *problem, const struct target *target, struct expansion *expansion,
                                struct error *error);

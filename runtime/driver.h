@@ -1,8 +1,8 @@
 /* driver.h - one table for hip, cuda, host (and later simulators).
  *
  * A driver is loaded by dlopen on first use and lives as long as the process. All may be live at once. Every function
- * returns a status whose message ends with the driver's own error text. Streams and memory are the caller's; the caller's current
- * context is used, else the device's primary one is retained. All functions are thread-safe.
+ * returns a status whose message ends with the driver's own error text. Streams and memory are the caller's; the
+ * caller's current context is used, else the device's primary one is retained. All functions are thread-safe.
  */
 #ifndef RUNTIME_DRIVER_H
 #define RUNTIME_DRIVER_H
@@ -19,15 +19,15 @@ struct driver_device {
     int ordinal;
     struct target target; /* full ID as the driver says */
     char name[128];
-    char driver_version[64];   /* "CUDA 13.0 (580.159)", "HIP 5.2", "host" */
+    char driver_version[64]; /* "CUDA 13.0 (580.159)", "HIP 5.2", "host" */
     int32_t compute_units;
     int32_t wave_size;
-    int32_t max_threads;       /* a block */
-    uint64_t shared_bytes;     /* a block's limit, opt-in included */
+    int32_t max_threads;   /* a block */
+    uint64_t shared_bytes; /* a block's limit, opt-in included */
     uint64_t memory_bytes;
     uint64_t memory_free_bytes; /* when asked */
-    uint64_t cache_bytes;      /* last-level (L2), for rotating buffers; 0 unknown */
-    int32_t power_limit_watts; /* soft part of the fingerprint; 0 unknown */
+    uint64_t cache_bytes;       /* last-level (L2), for rotating buffers; 0 unknown */
+    int32_t power_limit_watts;  /* soft part of the fingerprint; 0 unknown */
     struct grid_limits grid;
 };
 
@@ -68,17 +68,19 @@ struct driver {
                           struct error *error);
 
     /* `kernel` is looked up at once; dynamic shared memory above the default limit is opted in to here */
-    attune_status (*load)(const struct driver *driver, int ordinal, const void *object, size_t bytes, const char *kernel,
-                          uint32_t dynamic_shared_bytes, driver_module *module, driver_function *function,
-                          struct error *error);
+    attune_status (*load)(const struct driver *driver, int ordinal, const void *object, size_t bytes,
+                          const char *kernel, uint32_t dynamic_shared_bytes, driver_module *module,
+                          driver_function *function, struct error *error);
     attune_status (*unload)(const struct driver *driver, int ordinal, driver_module module, struct error *error);
 
     /* asynchronous on GPUs; neither allocates nor synchronises; may be captured */
     attune_status (*launch)(const struct driver *driver, int ordinal, const struct driver_launch *launch,
                             driver_stream stream, struct error *error);
 
-    attune_status (*stream_create)(const struct driver *driver, int ordinal, driver_stream *stream, struct error *error);
-    attune_status (*stream_destroy)(const struct driver *driver, int ordinal, driver_stream stream, struct error *error);
+    attune_status (*stream_create)(const struct driver *driver, int ordinal, driver_stream *stream,
+                                   struct error *error);
+    attune_status (*stream_destroy)(const struct driver *driver, int ordinal, driver_stream stream,
+                                    struct error *error);
     attune_status (*synchronize)(const struct driver *driver, int ordinal, driver_stream stream, struct error *error);
 
     attune_status (*event_create)(const struct driver *driver, int ordinal, driver_event *event, struct error *error);
@@ -96,11 +98,13 @@ struct driver {
                                   struct error *error);
     attune_status (*graph_destroy)(const struct driver *driver, int ordinal, driver_graph graph, struct error *error);
 
-    /* make the calling thread tolerant of other threads' captures while we allocate and load; begin/end pair; may be NULL */
+    /* make the calling thread tolerant of other threads' captures while we allocate and load; begin/end pair; may be
+     * NULL */
     void (*relax_capture)(const struct driver *driver, bool begin);
 };
 
-/* ATTUNE_NO_DEVICE with the reason (library not found, driver's text) when it cannot be used. The table lives forever. */
+/* ATTUNE_NO_DEVICE with the reason (library not found, driver's text) when it cannot be used. The table lives forever.
+ */
 attune_status driver_get(const char *name, const struct driver **driver, struct error *error);
 /* names of the drivers in order of preference: cuda, hip, host; NULL past the end */
 const char *driver_name(int index);

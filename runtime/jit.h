@@ -17,8 +17,9 @@ struct jit_request {
     const struct driver_device *device;
     struct store *store; /* the context's first, writable or memory-only */
     double tune_seconds; /* for tune */
-    /* for compile: exactly this candidate (`family/template k=v ...` or `k=v ...`), NULL: the default one. A named candidate
-     * publishes its object, and a default record only when it is the default; *record describes it with kind RECORD_DEFAULT */
+    /* for compile: exactly this candidate (`family/template k=v ...` or `k=v ...`), NULL: the default one. A named
+     * candidate publishes its object, and a default record only when it is the default; *record describes it with kind
+     * RECORD_DEFAULT */
     const char *candidate;
 };
 
@@ -32,11 +33,12 @@ struct jit_handler {
     /* schema of a family libattune has no table for; owned by the handler */
     const struct schema *(*schema)(void *data, const char *family);
     /* compiler identity that a compile for the target would use now, for ATTUNE_STALE=retune only; may be NULL */
-    attune_status (*identity)(void *data, const struct target *target, char identity[DIGEST_HEX_BYTES], struct error *error);
+    attune_status (*identity)(void *data, const struct target *target, char identity[DIGEST_HEX_BYTES],
+                              struct error *error);
 };
 
-/* compile, tune, schema and identity are called from any thread, several at once; the runtime sees to it that one key is
- * asked for once at a time */
+/* compile, tune, schema and identity are called from any thread, several at once; the runtime sees to it that one key
+ * is asked for once at a time */
 
 /* takes ownership of handler->data, replaces (and destroys) an earlier handler; no prepare may be running */
 attune_status context_set_jit(attune_context *context, const struct jit_handler *handler);

@@ -1,9 +1,9 @@
 /* runner.h - a driver whose launches another program executes: the sanitizer runners now, instruction simulators later.
  *
- * Memory is plain host memory, one exact heap block an allocation. A launch writes a private folder - launch.json (object file, entry,
- * grid, threads, wave, schedule, argument file, relocations as offset/buffer/addend, buffers with file and bytes), the files it
- * names - runs `program FOLDER`, and reads the buffers back. A program that dies, hangs or writes short files is
- * ATTUNE_DEVICE_FAILED with its output. Synchronous; one launch at a time a driver.
+ * Memory is plain host memory, one exact heap block an allocation. A launch writes a private folder - launch.json
+ * (object file, entry, grid, threads, wave, schedule, argument file, relocations as offset/buffer/addend, buffers with
+ * file and bytes), the files it names - runs `program FOLDER`, and reads the buffers back. A program that dies, hangs
+ * or writes short files is ATTUNE_DEVICE_FAILED with its output. Synchronous; one launch at a time a driver.
  */
 #ifndef RUNTIME_RUNNER_H
 #define RUNTIME_RUNNER_H
@@ -16,7 +16,7 @@ struct runner_options {
     const char *program;         /* path */
     struct driver_device device; /* what describe() answers */
     enum host_schedule schedule;
-    double seconds;              /* limit of one launch; 0: 120 */
+    double seconds; /* limit of one launch; 0: 120 */
 };
 
 attune_status runner_create(const struct runner_options *options, struct driver **driver, struct error *error);

@@ -1,4 +1,5 @@
-/* fake_library.h - what the stand-ins for libcuda and libamdhip64 share: a log of calls, failures on demand, plain memory.
+/* fake_library.h - what the stand-ins for libcuda and libamdhip64 share: a log of calls, failures on demand, plain
+ * memory.
  *
  * A test loads the stand-in by path, as the driver does, and finds these through dlsym.
  */
