@@ -4,7 +4,44 @@
 #include "autotune/tune.h"
 #include "base/process.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+static int compare_digests(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct digest));
+}
+
+static int count_distinct(struct digest *digests, int count)
+{
+    int distinct = count > 0;
+    qsort(digests, (size_t)count, sizeof *digests, compare_digests);
+    for (int i = 1; i < count; i++) {
+        distinct += memcmp(&digests[i - 1], &digests[i], sizeof *digests) != 0;
+    }
+    return distinct;
+}
+
+/* values past SPACE_VALUES_MAX go uncounted */
+static void count_values(struct space_result *result, const struct candidate *candidate)
+{
+    for (int p = 0; p < candidate->parameter_count; p++) {
+        int v = 0;
+        while (v < result->value_count && (strcmp(result->values[v].name, candidate->parameters[p].name) != 0 ||
+                                           strcmp(result->values[v].value, candidate->parameters[p].value) != 0)) {
+            v++;
+        }
+        if (v == SPACE_VALUES_MAX) {
+            continue;
+        }
+        if (v == result->value_count) {
+            memcpy(result->values[v].name, candidate->parameters[p].name, sizeof result->values[v].name);
+            memcpy(result->values[v].value, candidate->parameters[p].value, sizeof result->values[v].value);
+            result->value_count++;
+        }
+        result->values[v].objects++;
+    }
+}
 
 attune_status tune_compile_space(struct generator *generator, struct compiler_pool *pool, struct store *store,
                                  const struct problem *problem, const struct target *target,
@@ -16,6 +53,8 @@ attune_status tune_compile_space(struct generator *generator, struct compiler_po
     struct pipeline *pipeline = NULL;
     struct tune_progress progress = {.stage = TUNE_COMPILE, .left_seconds = -1.0};
     const struct object_job *job;
+    struct digest *digests = NULL;
+    int objects = 0;
     char first[512] = "";
     attune_status first_status = ATTUNE_OK;
     double begin = clock_seconds();
@@ -25,7 +64,11 @@ attune_status tune_compile_space(struct generator *generator, struct compiler_po
         return status;
     }
     status = road_open(&road, pool, store, target, SANITIZE_NONE, false, error);
-    road.keep_bytes = false;
+    if (status == ATTUNE_OK) {
+        digests = malloc(((size_t)list.count + 1) * sizeof *digests);
+        status = digests != NULL ? ATTUNE_OK : error_no_memory(error);
+    }
+    road.keep_bytes = true; /* objects are compared */
     if (status == ATTUNE_OK) {
         status = pipeline_create(generator, &road, problem, list.items, list.count, compiler_pool_workers(pool),
                                  &pipeline, error);
@@ -41,6 +84,9 @@ attune_status tune_compile_space(struct generator *generator, struct compiler_po
         } else {
             result->compiled += !job->reused;
             result->reused += job->reused;
+            result->spilling += job->resources.scratch_bytes > 0;
+            count_values(result, &job->candidate);
+            digest_of(job->bytes.data, job->bytes.length, &digests[objects++]);
         }
         result->seconds = clock_seconds() - begin;
         progress.compiled = result->compiled;
@@ -56,6 +102,8 @@ attune_status tune_compile_space(struct generator *generator, struct compiler_po
     if (status == ATTUNE_OK && result->failed == list.count && list.count > 0) {
         status = error_set(error, first_status, "all %d candidates failed; the first: %s", list.count, first);
     }
+    result->distinct = digests != NULL ? count_distinct(digests, objects) : 0;
+    free(digests);
     pipeline_destroy(pipeline);
     candidate_list_free(&list);
     return status;

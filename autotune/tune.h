@@ -62,9 +62,18 @@ void tune_result_free(struct tune_result *result);
 
 /* Compile every candidate of a problem for a target into the store, in parallel (`attune compile --space`). Needs no
  * device. */
+enum { SPACE_VALUES_MAX = 128 };
 struct space_result {
     int candidates, compiled, reused, failed;
+    int distinct; /* different objects, byte by byte */
+    int spilling; /* objects that use scratch */
     double seconds;
+    int value_count; /* every parameter value that occurs, with the objects that have it */
+    struct {
+        char name[FIELD_NAME_BYTES];
+        char value[CANDIDATE_VALUE_BYTES];
+        int objects;
+    } values[SPACE_VALUES_MAX];
 };
 attune_status tune_compile_space(struct generator *generator, struct compiler_pool *pool, struct store *store,
                                  const struct problem *problem, const struct target *target,

@@ -266,6 +266,32 @@ static void report_space(void *data, const struct tune_progress *now)
                     "compiled %d, failed %d, from the store %d", now->compiled, now->failed, now->reused);
 }
 
+/* [{"name", "value", "objects"}] */
+static json_t *space_values(const struct space_result *space)
+{
+    json_t *values = json_array();
+    for (int i = 0; i < space->value_count; i++) {
+        json_array_append_new(values, json_pack("{s:s, s:s, s:i}", "name", space->values[i].name, "value",
+                                                space->values[i].value, "objects", space->values[i].objects));
+    }
+    return values;
+}
+
+/* the parameter value that fewest objects have: "tile_k=1 in 12" */
+static void rarest_value(const struct space_result *space, char *text, size_t bytes)
+{
+    int rarest = 0;
+    for (int i = 1; i < space->value_count; i++) {
+        rarest = space->values[i].objects < space->values[rarest].objects ? i : rarest;
+    }
+    if (space->value_count == 0) {
+        snprintf(text, bytes, "-");
+    } else {
+        snprintf(text, bytes, "%s=%s in %d", space->values[rarest].name, space->values[rarest].value,
+                 space->values[rarest].objects);
+    }
+}
+
 static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, const struct problem_list *problems,
                                    const struct target *targets, int count, struct error *error)
 {
@@ -276,7 +302,7 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
         status = error_set(error, ATTUNE_IO, "--space needs a folder to keep objects in: give --store FOLDER");
     }
     json_t *spaces = json_array();
-    table_begin(&table, "problem|target|>candidates|>compiled|>from store|>failed|>seconds");
+    table_begin(&table, "problem|target|>candidates|>compiled|>from store|>failed|>distinct|>spill|rarest value|>seconds");
     for (int i = 0; i < problems->count * count && status == ATTUNE_OK; i++) {
         const struct problem *problem = &problems->items[i / count].problem;
         const struct target *target = &targets[i % count];
@@ -289,7 +315,7 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
         if (status != ATTUNE_OK) {
             break;
         }
-        char text[PROBLEM_TEXT_BYTES] = "", name[TARGET_TEXT_BYTES];
+        char text[PROBLEM_TEXT_BYTES] = "", name[TARGET_TEXT_BYTES], rarest[80];
         json_t *row = json_object();
         target_format(target, name);
         problem_format(problem, text, NULL);
@@ -299,6 +325,9 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
         json_set_whole(row, "compiled", space.compiled);
         json_set_whole(row, "reused", space.reused);
         json_set_whole(row, "failed", space.failed);
+        json_set_whole(row, "distinct", space.distinct);
+        json_set_whole(row, "spilling", space.spilling);
+        json_object_set_new(row, "values", space_values(&space));
         json_set_real(row, "seconds", space.seconds);
         json_array_append_new(spaces, row);
         table_cell(&table, "%s", problems->items[i / count].name[0] != '\0' ? problems->items[i / count].name : text);
@@ -307,6 +336,10 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
         table_cell(&table, "%d", space.compiled);
         table_cell(&table, "%d", space.reused);
         table_cell(&table, "%d", space.failed);
+        table_cell(&table, "%d", space.distinct);
+        table_cell(&table, "%d", space.spilling);
+        rarest_value(&space, rarest, sizeof rarest);
+        table_cell(&table, "%s", rarest);
         table_cell(&table, "%.1f", space.seconds);
     }
     json_object_set_new(cli->result, "spaces", spaces);
