@@ -149,6 +149,22 @@ static const struct schema *jit_schema(void *data, const char *family)
     return schema; /* lives as long as the generator, that is the handler */
 }
 
+static attune_status jit_default_candidate(void *data, const struct problem *problem, const struct target *target,
+                                           char name[RECORD_CANDIDATE_BYTES], struct error *error)
+{
+    struct jit *jit = data;
+    struct candidate candidate;
+    attune_status status = enter_generator(jit, error);
+    if (status == ATTUNE_OK) {
+        status = candidate_default(jit->generator, problem, target, &candidate, error);
+    }
+    pthread_mutex_unlock(&jit->generator_lock);
+    if (status == ATTUNE_OK) {
+        candidate_format(&candidate, name);
+    }
+    return status;
+}
+
 static attune_status jit_identity(void *data, const struct target *target, char identity[DIGEST_HEX_BYTES],
                                   struct error *error)
 {
@@ -197,6 +213,7 @@ attune_status attune_jit_register(attune_context *context)
                                         .compile = jit_compile,
                                         .tune = jit_tune,
                                         .schema = jit_schema,
+                                        .default_candidate = jit_default_candidate,
                                         .identity = jit_identity};
     attune_status status = context_set_jit(context, &handler);
     if (status != ATTUNE_OK) {

@@ -199,20 +199,23 @@ int64_t attention_alignment(const struct problem *problem)
     return alignment;
 }
 
+/* A class below the elements of some tensors is legal: each keeps at least its own elements' alignment. */
 static attune_status check_alignment(const struct problem *problem, struct error *error)
 {
     int64_t alignment = problem->values[ALIGNMENT].integer;
+    int smallest = 0;
     if (alignment & (alignment - 1)) {
         return error_set(error, ATTUNE_INVALID, "alignment=%lld is no alignment class; use 2, 4, 8 or 16",
                          (long long)alignment);
     }
     for (int i = 0; i < TENSOR_COUNT; i++) {
-        const char *dtype = dtype_name(problem, &tensors[i]);
-        if (alignment < dtype_bytes(dtype)) {
-            return error_set(error, ATTUNE_INVALID,
-                             "alignment=%lld is below the %d bytes of an element of %s (%s); use alignment=%d or more",
-                             (long long)alignment, dtype_bytes(dtype), tensors[i].name, dtype, dtype_bytes(dtype));
-        }
+        int bytes = dtype_bytes(dtype_name(problem, &tensors[i]));
+        smallest = smallest == 0 || bytes < smallest ? bytes : smallest;
+    }
+    if (alignment < smallest) {
+        return error_set(error, ATTUNE_INVALID,
+                         "alignment=%lld is below the %d bytes of the smallest elements (%s); use alignment=%d or more",
+                         (long long)alignment, smallest, dtype_name(problem, &tensors[0]), smallest);
     }
     return ATTUNE_OK;
 }

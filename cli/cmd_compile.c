@@ -302,7 +302,8 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
         status = error_set(error, ATTUNE_IO, "--space needs a folder to keep objects in: give --store FOLDER");
     }
     json_t *spaces = json_array();
-    table_begin(&table, "problem|target|>candidates|>compiled|>from store|>failed|>distinct|>spill|rarest value|>seconds");
+    table_begin(&table,
+                "problem|target|>candidates|>compiled|>from store|>failed|>distinct|>spill|rarest value|>seconds");
     for (int i = 0; i < problems->count * count && status == ATTUNE_OK; i++) {
         const struct problem *problem = &problems->items[i / count].problem;
         const struct target *target = &targets[i % count];

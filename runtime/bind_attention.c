@@ -295,7 +295,7 @@ static attune_status read_tensors(const attune_plan *plan, const attune_attentio
             .stride = {strides[i][0], strides[i][1], strides[i][2]},
             .head_dim = facts->head_dim[i],
             .element_bytes = facts->element_bytes[i],
-            .alignment = facts->alignment,
+            .alignment = facts->alignment > facts->element_bytes[i] ? facts->alignment : facts->element_bytes[i],
         };
         status = default_strides(t, a->explicit_strides != 0, error);
         if (status == ATTUNE_OK) {

@@ -182,9 +182,9 @@ static attune_status consider(struct gathering *g, const struct record *record, 
     choice->record.schema = NULL;
     choice->order = g->order++;
     choice->rung = ATTUNE_RUNG_DEFAULT;
+    choice->distance = distance_between(g->problem, &its);
     if (record->kind == RECORD_TUNED) {
         check_soft(g->device, choice);
-        choice->distance = distance_between(g->problem, &its);
         choice->rung = same_shape(g->problem, &its) && !choice->stale ? ATTUNE_RUNG_EXACT : ATTUNE_RUNG_NEAR;
     }
     if (choice->rung < g->lowest) {

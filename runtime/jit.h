@@ -32,13 +32,17 @@ struct jit_handler {
     attune_status (*tune)(void *data, const struct jit_request *request, struct record *record, struct error *error);
     /* schema of a family libattune has no table for; owned by the handler */
     const struct schema *(*schema)(void *data, const char *family);
+    /* full name of the candidate that compile would take for the problem; may be NULL. A stored default record of another
+     * candidate then does not serve while compiling is allowed: a default made for decoding is no default for prefill */
+    attune_status (*default_candidate)(void *data, const struct problem *problem, const struct target *target,
+                                       char candidate[RECORD_CANDIDATE_BYTES], struct error *error);
     /* compiler identity that a compile for the target would use now, for ATTUNE_STALE=retune only; may be NULL */
     attune_status (*identity)(void *data, const struct target *target, char identity[DIGEST_HEX_BYTES],
                               struct error *error);
 };
 
-/* compile, tune, schema and identity are called from any thread, several at once; the runtime sees to it that one key
- * is asked for once at a time */
+/* all but destroy are called from any thread, several at once; the runtime sees to it that one key is
+ * asked for once at a time */
 
 /* takes ownership of handler->data, replaces (and destroys) an earlier handler; no prepare may be running */
 attune_status context_set_jit(attune_context *context, const struct jit_handler *handler);

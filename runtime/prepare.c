@@ -64,6 +64,22 @@ static attune_status plan_choice(const struct request *request, const struct cho
     return status;
 }
 
+/* A default record is the answer to a miss for the problem it was made for. Is its candidate also what a miss would
+ * compile for this one? Yes where nobody can compile: then any right kernel is better than none. */
+static bool is_default_here(const struct request *request, const struct choice *choice)
+{
+    const attune_device *device = request->device;
+    const attune_context *context = device->context;
+    char candidate[RECORD_CANDIDATE_BYTES];
+    if (choice->rung != ATTUNE_RUNG_DEFAULT || request->candidate != NULL || !context->has_jit ||
+        context->mode == ATTUNE_JIT_FORBID || context->jit.default_candidate == NULL ||
+        context->jit.default_candidate(context->jit.data, request->problem, &device->facts.target, candidate, NULL) !=
+            ATTUNE_OK) {
+        return true;
+    }
+    return strcmp(candidate, choice->record.candidate) == 0;
+}
+
 /* ATTUNE_NOT_FOUND: nothing stored serves, `error` says what came nearest */
 static attune_status plan_from_store(struct request *request, attune_plan **plan, struct error *error)
 {
@@ -82,6 +98,9 @@ static attune_status plan_from_store(struct request *request, attune_plan **plan
         if (choices.items[i]->rung == ATTUNE_RUNG_DEFAULT && context->mode == ATTUNE_JIT_TUNE && context->has_jit &&
             context->jit.tune != NULL && request->candidate == NULL) {
             break;
+        }
+        if (!is_default_here(request, choices.items[i])) {
+            continue;
         }
         status = plan_choice(request, choices.items[i], plan, error);
         request->broken += status == ATTUNE_NOT_FOUND;

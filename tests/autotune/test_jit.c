@@ -236,6 +236,39 @@ static void a_filled_store_needs_no_compiler(void **state)
     close_place(&later, true);
 }
 
+static void candidate_for(struct place *place, const char *text, char candidate[1024])
+{
+    attune_problem *problem;
+    attune_plan_info info = {.size = sizeof info};
+    parse(place, text, &problem);
+    attune_plan *plan = prepare(place, problem);
+    assert_int_equal(attune_plan_describe(plan, &info), ATTUNE_OK);
+    snprintf(candidate, 1024, "%s", info.candidate);
+    attune_plan_destroy(plan);
+    attune_problem_destroy(problem);
+}
+
+/* one specialisation, two defaults: each problem gets the one made for its like, also from a store alone */
+static void decoding_and_prefill_have_defaults_of_their_own(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"attention.forward dtype=f16 heads=2 seqlen_q=1 seqlen_k=90 head_dim=64",
+                                        "attention.forward dtype=f16 heads=2 seqlen_q=200 seqlen_k=200 head_dim=64"};
+    struct place place, later;
+    char decode[1024], prefill[1024], again[1024];
+    open_place(&place, NULL, ATTUNE_JIT_COMPILE);
+    candidate_for(&place, texts[0], decode);
+    candidate_for(&place, texts[1], prefill);
+    assert_string_not_equal(decode, prefill);
+    close_place(&place, false);
+    open_place(&later, place.folder, ATTUNE_JIT_FORBID);
+    candidate_for(&later, texts[1], again);
+    assert_string_equal(again, prefill);
+    candidate_for(&later, texts[0], again);
+    assert_string_equal(again, decode);
+    close_place(&later, true);
+}
+
 static void a_miss_in_tune_mode_leaves_an_exact_record(void **state)
 {
     (void)state;
@@ -306,6 +339,7 @@ int main(void)
         cmocka_unit_test(one_prepare_serves_many_sizes_without_a_compile),
         cmocka_unit_test(many_threads_share_one_compile),
         cmocka_unit_test(a_filled_store_needs_no_compiler),
+        cmocka_unit_test(decoding_and_prefill_have_defaults_of_their_own),
         cmocka_unit_test(a_miss_in_tune_mode_leaves_an_exact_record),
         cmocka_unit_test(a_named_candidate_is_made),
     };

@@ -145,6 +145,7 @@ static void alignment_defaults_to_what_contiguous_rows_have(void **state)
         {"head_dim=65 dtype=f32", 4},
         {"head_dim_qk=64 head_dim_v=65 dtype=f16", 2},
         {"head_dim=65 q_dtype=f32 o_dtype=f32 k_dtype=f16 v_dtype=f16 alignment=4", 4},
+        {"head_dim=65 q_dtype=f32 o_dtype=f32 k_dtype=f16 v_dtype=f16", 2}, /* k's rows; q keeps its elements' 4 */
         {"head_dim=16 dtype=e4m3", 16},
         {"head_dim=64 q_dtype=f32 k_dtype=q8_0 v_dtype=q8_0 o_dtype=f32", 4},
     };
