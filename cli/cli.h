@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/problem.h"
 #include "base/target.h"
+#include "cache/store.h"
 #include "cli/options.h"
 #include "generator/compiler.h"
 #include "generator/generator.h"
@@ -96,6 +97,9 @@ attune_status problems_read(struct cli *cli, const char *path, struct problem_li
 void problem_list_free(struct problem_list *list);
 /* whichever of --problem and --problems is given; both or none are refused */
 attune_status cli_problems(struct cli *cli, struct problem_list *list, struct error *error);
+
+/* the folder that results were kept in, "" when that was memory alone: a store falls back on its first failed write */
+const char *cli_store_place(const struct store *store);
 
 /* NULL or "none", "address", "thread" */
 attune_status cli_sanitize(const char *text, enum sanitize *sanitize, struct error *error);

@@ -345,7 +345,10 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
     }
     json_object_set_new(cli->result, "spaces", spaces);
     if (status == ATTUNE_OK) {
-        json_set_text(cli->result, "store", store_path(store));
+        json_set_text(cli->result, "store", cli_store_place(store));
+    }
+    if (status == ATTUNE_OK && cli_store_place(store)[0] == '\0') {
+        status = error_set(error, ATTUNE_IO, "the store '%s' cannot be written: nothing was kept", store_path(store));
     }
     table_end(&table, cli->json ? NULL : stdout);
     store_close(store);

@@ -124,7 +124,7 @@ const struct command command_show = {
     .usage = "FAMILY|--problem P --target T [name=value ...]",
     .summary = "the generated source of a candidate",
     .help = "Prints the kernel that a candidate expands to: the default's, with the parameters given changed.\n\n"
-            "  attune show attention.forward --target gfx906 block_q=64 block_k=32\n",
+            "  attune show attention.forward --target gfx906 prefetch=off\n",
     .options = options,
     .positional_minimum = 0,
     .positional_maximum = -1,

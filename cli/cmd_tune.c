@@ -297,10 +297,10 @@ static attune_status run(struct cli *cli, struct error *error)
     }
     json_object_set_new(cli->result, "results", results);
     if (store != NULL) {
-        json_set_text(cli->result, "store", store_path(store));
+        json_set_text(cli->result, "store", cli_store_place(store));
     }
     if (!cli->json && json_array_size(results) > 0) {
-        print_results(results, store_path(store));
+        print_results(results, cli_store_place(store));
     }
     if (pool != NULL) {
         compiler_pool_destroy(pool);

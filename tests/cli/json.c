@@ -154,6 +154,22 @@ static void tune_fills_the_cache(void **state)
     assert_int_equal(json_integer_value(json_object_get(answer(), "removed")), 0);
 }
 
+/* /proc takes no folders, whoever asks */
+static void a_store_that_cannot_be_written_is_told(void **state)
+{
+    (void)state;
+    if (!host_compiler_is_there()) {
+        skip();
+    }
+    attune("tune", "--problem", PROBLEM, "--device", "host", "--count", "1", "--store", "/proc/attune", NULL);
+    exits_with(EXIT_IS_DONE);
+    says("cached in memory only");
+    complains("/proc/attune");
+    attune("compile", "--space", "--problem", PROBLEM, "--target", "host", "--store", "/proc/attune", NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("/proc/attune");
+}
+
 static void verify_counts_candidates(void **state)
 {
     (void)state;
@@ -178,6 +194,7 @@ int main(void)
         cmocka_unit_test(doctor_tells_every_part),
         cmocka_unit_test(compile_writes_objects),
         cmocka_unit_test(tune_fills_the_cache),
+        cmocka_unit_test(a_store_that_cannot_be_written_is_told),
         cmocka_unit_test(verify_counts_candidates),
     };
     return cmocka_run_group_tests(tests, program_setup, program_teardown);
