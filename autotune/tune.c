@@ -106,6 +106,9 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
     if (status == ATTUNE_OK) {
         status = oracle_create(generator, t->problem, options->seed, &t->oracle, error);
     }
+    if (status == ATTUNE_OK && !t->timed) {
+        status = oracle_check_host(t->oracle, error);
+    }
     if (status == ATTUNE_OK && t->timed) {
         t->judge = judge_for_oracle(generator, &t->road, t->oracle, t->driver, t->ordinal);
     }

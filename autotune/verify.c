@@ -213,6 +213,9 @@ attune_status verify_run(struct generator *generator, struct compiler_pool *pool
     if (status == ATTUNE_OK) {
         status = oracle_create(generator, problem, options->seed, &state->oracle, error);
     }
+    if (status == ATTUNE_OK && state->device.target.vendor == TARGET_HOST) {
+        status = oracle_check_host(state->oracle, error);
+    }
     if (status == ATTUNE_OK) {
         status = open_places(state, error);
     }
