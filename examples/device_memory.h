@@ -66,27 +66,34 @@ static int device_memory_open(struct device_memory *memory, const char *target)
     return 0;
 }
 
-/* device memory with a copy of `host` in it, or just memory when host is NULL */
-static int device_memory_new(const struct device_memory *memory, void **pointer, const void *host, size_t bytes)
+/* device memory with a copy of `host` in it, or just memory when host is NULL; the program ends when there is none */
+static void *device_memory_new(const struct device_memory *memory, const void *host, size_t bytes)
 {
     unsigned long long address = 0;
+    void *pointer = NULL;
     int failed = 0;
     switch (memory->kind) {
     case MEMORY_CUDA:
-        failed = memory->cuda_allocate(&address, bytes);
-        *pointer = (void *)(size_t)address;
-        return failed || (host != NULL && memory->cuda_in(address, host, bytes));
+        failed = memory->cuda_allocate(&address, bytes) || (host != NULL && memory->cuda_in(address, host, bytes));
+        pointer = (void *)(size_t)address;
+        break;
     case MEMORY_HIP:
-        failed = memory->hip_allocate(pointer, bytes);
-        return failed || (host != NULL && memory->hip_copy(*pointer, host, bytes, 1 /* host to device */));
+        failed = memory->hip_allocate(&pointer, bytes) ||
+                 (host != NULL && memory->hip_copy(pointer, host, bytes, 1 /* host to device */));
+        break;
     case MEMORY_HOST:
+        pointer = malloc(bytes);
+        failed = pointer == NULL;
+        if (!failed && host != NULL) {
+            memcpy(pointer, host, bytes);
+        }
         break;
     }
-    *pointer = malloc(bytes);
-    if (*pointer != NULL && host != NULL) {
-        memcpy(*pointer, host, bytes);
+    if (failed) {
+        fprintf(stderr, "device memory: %zu bytes cannot be had\n", bytes);
+        exit(1);
     }
-    return *pointer == NULL;
+    return pointer;
 }
 
 static int device_memory_read(const struct device_memory *memory, void *host, const void *device, size_t bytes)
