@@ -224,10 +224,16 @@ static attune_status check_strides(struct tensor *t, struct error *error)
     return ATTUNE_OK;
 }
 
-static attune_status check_pointer(const char *name, const void *pointer, int64_t alignment, struct error *error)
+/* element_bytes: what no alignment class helps against */
+static attune_status check_pointer(const char *name, const void *pointer, int64_t alignment, int element_bytes,
+                                   struct error *error)
 {
     if (pointer == NULL) {
         return error_set(error, ATTUNE_INVALID, "%s is NULL; pass the device address of the tensor", name);
+    }
+    if ((uintptr_t)pointer % (uintptr_t)element_bytes != 0) {
+        return error_set(error, ATTUNE_INVALID, "%s=%p is not aligned to its elements of %d bytes; align it", name,
+                         pointer, element_bytes);
     }
     if ((uintptr_t)pointer % (uintptr_t)alignment != 0) {
         uintptr_t address = (uintptr_t)pointer;
@@ -302,7 +308,7 @@ static attune_status read_tensors(const attune_plan *plan, const attune_attentio
             status = check_strides(t, error);
         }
         if (status == ATTUNE_OK && t->size[1] > 0) { /* no keys: nothing is read */
-            status = check_pointer(t->name, t->pointer, t->alignment, error);
+            status = check_pointer(t->name, t->pointer, t->alignment, t->element_bytes, error);
         }
     }
     return status == ATTUNE_OK ? check_output(&tensors[TENSOR_O], error) : status;
@@ -317,7 +323,7 @@ static attune_status read_lse(const attune_plan *plan, const attune_attention_ar
                    ? ATTUNE_OK
                    : error_set(error, ATTUNE_INVALID, "lse is given, but the plan writes none; prepare with lse=1");
     }
-    return check_pointer("lse", a->lse, 4, error);
+    return check_pointer("lse", a->lse, sizeof *a->lse, sizeof *a->lse, error);
 }
 
 static attune_status read_scale(const attune_plan *plan, const attune_attention_arguments *a,

@@ -103,6 +103,7 @@ static void default_candidates_are_right(void **state)
         "attention.forward dtype=bf16 heads=4 kv_heads=2 seqlen_q=33 seqlen_k=90 head_dim=40",
         "attention.forward dtype=f32 heads=1 seqlen_q=17 seqlen_k=5 head_dim=16 causal=1 lse=1",
         "attention.forward q_dtype=f32 k_dtype=f16 v_dtype=f16 o_dtype=f32 heads=2 seqlen_q=1 seqlen_k=150 head_dim=64",
+        "attention.forward q_dtype=f32 k_dtype=f16 v_dtype=bf16 o_dtype=f32 heads=2 seqlen_q=9 seqlen_k=40 head_dim=33",
         "attention.forward dtype=f16 heads=2 batch=2 seqlen_q=40 head_dim_qk=24 head_dim_v=32 causal=top_left",
         "attention.forward dtype=f16 heads=2 seqlen_q=48 head_dim=32 dropout=0.2",
     };

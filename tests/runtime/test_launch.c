@@ -214,6 +214,24 @@ CHANGE(wide_offset, a->offset = (uint64_t)1 << 32)
 CHANGE(odd_seed_pointer, a->seed_pointer = (const uint64_t *)(const void *)((const char *)ADDRESS(6) + 4))
 CHANGE(odd_offset_pointer, a->offset_pointer = (const uint64_t *)(const void *)((const char *)ADDRESS(6) + 2))
 
+/* odd rows of fp16 keep 2 bytes: that is the class, and fp32 tensors beside them keep their own 4 */
+static void mixed_dtypes_are_aligned_to_their_own_elements(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_open(&scene,
+               "attention.forward q_dtype=f32 k_dtype=f16 v_dtype=f16 o_dtype=f32 batch=2 heads=6 kv_heads=3 "
+               "seqlen_q=100 seqlen_k=70 head_dim=33",
+               NULL);
+    attune_attention_arguments a = scene.good;
+    a.q = (const char *)a.q + 4;
+    a.k = (const char *)a.k + 2;
+    fake_expect(scene.context, ATTUNE_OK, launch(&scene, &a), NULL);
+    a.q = (const char *)a.q - 2;
+    fake_expect(scene.context, ATTUNE_INVALID, launch(&scene, &a), "q=0x", "elements of 4 bytes", NULL);
+    scene_close(&scene);
+}
+
 static void everything_wrong_is_refused_by_name_and_nothing_launched(void **state)
 {
     (void)state;
@@ -225,7 +243,7 @@ static void everything_wrong_is_refused_by_name_and_nothing_launched(void **stat
         {v_null, {"v is NULL"}},
         {o_null, {"o is NULL"}},
         {q_odd, {"q=0x", "16 bytes", "alignment=8"}},
-        {v_odd, {"v=0x", "16 bytes"}},
+        {v_odd, {"v=0x", "elements of 2 bytes"}},
         {o_odd, {"o=0x", "alignment=4"}},
         {negative_batch, {"batch=-1"}},
         {huge_seqlen, {"seqlen_k=2147483648", "2147483647"}},
@@ -664,6 +682,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_and_derived_values_reach_the_kernel),
         cmocka_unit_test(given_values_replace_those_of_the_problem),
+        cmocka_unit_test(mixed_dtypes_are_aligned_to_their_own_elements),
         cmocka_unit_test(everything_wrong_is_refused_by_name_and_nothing_launched),
         cmocka_unit_test(other_plans_refuse_what_they_cannot_do),
         cmocka_unit_test(nothing_to_do_launches_nothing),

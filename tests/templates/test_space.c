@@ -151,9 +151,6 @@ static void every_target_has_a_default_for_every_head_size_and_dtype(void **stat
         for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
             for (size_t j = 0; j < sizeof head_dims / sizeof *head_dims; j++) {
                 for (size_t k = 0; k < sizeof rest / sizeof *rest; k++) {
-                    if (i >= 3 && head_dims[j] % 2 != 0) {
-                        continue; /* contiguous odd rows of 16-bit elements cannot be of fp32's alignment class */
-                    }
                     struct problem problem;
                     struct target target;
                     struct candidate candidate;
