@@ -43,7 +43,7 @@ static bool build(const char *problem_text, const char *target_text, const char 
                   struct compile_result *result)
 {
     struct problem problem;
-    struct target target;
+    struct target target = {0};
     struct expansion expansion = {0};
     struct error error = {0};
     if (problem_parse(schema_attention_forward(), problem_text, &problem, &error) != ATTUNE_OK ||
