@@ -64,6 +64,17 @@ void table_cell(struct table *table, const char *format, ...)
     add_cell(table, cell);
 }
 
+/* nothing but empty cells from `column` to the end of the row whose cell `index` is */
+static bool is_empty_from(const struct table *table, int index, int column)
+{
+    for (; column < table->columns; column++, index++) {
+        if (table->cells[index][0] != '\0') {
+            return false;
+        }
+    }
+    return true;
+}
+
 void table_end(struct table *table, FILE *out)
 {
     int widths[TABLE_COLUMNS_MAX] = {0};
@@ -77,10 +88,13 @@ void table_end(struct table *table, FILE *out)
     for (int i = 0; i < rows * table->columns && out != NULL; i++) {
         int column = i % table->columns;
         int padding = widths[column] - width_of(table->cells[i]);
-        bool last = column == table->columns - 1;
+        bool last = is_empty_from(table, i + 1, column + 1); /* no blanks at a line's end */
         fprintf(out, "%*s%s%*s", table->right[column] ? padding : 0, "", table->cells[i],
                 table->right[column] || last ? 0 : padding, "");
         fputs(last ? "\n" : "  ", out);
+        if (last) {
+            i += table->columns - 1 - column;
+        }
     }
     if (table->failed && out != NULL) {
         fputs("(the table is cut: out of memory)\n", out);

@@ -116,8 +116,9 @@ attune_status hip_failed(struct error *error, hip_result code, const char *forma
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     const char *name = state.hip.error_name(code), *text = state.hip.error_string(code);
-    return error_set(error, hip_status(code), "%s: %s: %s (%d)", what, name ? name : "unknown error",
-                     text ? text : "no text", code);
+    name = name ? name : "unknown error";
+    bool told = text != NULL && strcmp(text, name) != 0; /* HIP 5 has no words for most codes and repeats the name */
+    return error_set(error, hip_status(code), "%s: %s%s%s (%d)", what, name, told ? ": " : "", told ? text : "", code);
 }
 
 attune_status hip_result_of(struct error *error, hip_result code, const char *what, int ordinal)

@@ -169,6 +169,17 @@ static void read_folder(struct folder *folder)
     read_arguments(folder);
 }
 
+/* At a clean end all is given back: a leak check that the user turns on must speak of nothing but the kernel's run. */
+static void free_folder(struct folder *folder)
+{
+    for (size_t i = 0; i < folder->buffer_count; i++) {
+        free(folder->buffers[i].data);
+    }
+    free(folder->buffers);
+    buffer_free(&folder->arguments);
+    json_decref(folder->root);
+}
+
 int main(int count, char **values)
 {
     if (count != 2) {
@@ -195,5 +206,6 @@ int main(int count, char **values)
         die(&error, error.status == ATTUNE_DEVICE_FAILED ? EXIT_FAILED : EXIT_FOLDER);
     }
     write_buffers(&folder);
+    free_folder(&folder);
     return 0;
 }

@@ -31,6 +31,36 @@ static void columns_line_up_whatever_the_bytes(void **state)
     free(text);
 }
 
+static void no_line_ends_with_blanks(void **state)
+{
+    (void)state;
+    struct table table;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    table_begin(&table, "name|what|note");
+    table_cell(&table, "a");
+    table_cell(&table, "long words");
+    table_cell(&table, "y");
+    table_cell(&table, "b");
+    table_cell(&table, "x");
+    table_cell(&table, "%s", "");
+    table_cell(&table, "c");
+    table_cell(&table, "%s", "");
+    table_cell(&table, "%s", "");
+    table_cell(&table, "d");
+    table_cell(&table, "%s", "");
+    table_cell(&table, "z");
+    table_end(&table, out);
+    fclose(out);
+    assert_string_equal(text, "name  what        note\n"
+                              "a     long words  y\n"
+                              "b     x\n"
+                              "c\n"
+                              "d                 z\n");
+    free(text);
+}
+
 static void a_table_without_rows_is_its_heading(void **state)
 {
     (void)state;
@@ -51,6 +81,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_line_up_whatever_the_bytes),
+        cmocka_unit_test(no_line_ends_with_blanks),
         cmocka_unit_test(a_table_without_rows_is_its_heading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -202,6 +202,28 @@ static void clean_kernels_pass_in_the_thread_runner(void **state)
     clean_kernels_pass("thread", thread_flags);
 }
 
+/* a user may turn the leak check on for all programs; ours gives everything back */
+static void leak_check_finds_nothing_in_the_runner(void **state)
+{
+    (void)state;
+    const char *before = getenv("ASAN_OPTIONS");
+    char *saved = before ? strdup(before) : NULL;
+    const char *program = find("address");
+    setenv("ASAN_OPTIONS", "detect_leaks=1", 1);
+    struct error error = {0};
+    attune_status status =
+        run(&(struct run){program, "reduction", address_flags, .blocks = 1, .count = 4 * THREADS}, &error);
+    if (saved != NULL) {
+        setenv("ASAN_OPTIONS", saved, 1);
+    } else {
+        unsetenv("ASAN_OPTIONS");
+    }
+    free(saved);
+    if (status != ATTUNE_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
 static void overflow_of_a_shared_array_is_reported_at_its_line(void **state)
 {
     (void)state;
@@ -386,6 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clean_kernels_pass_in_the_address_runner),
         cmocka_unit_test(clean_kernels_pass_in_the_thread_runner),
+        cmocka_unit_test(leak_check_finds_nothing_in_the_runner),
         cmocka_unit_test(overflow_of_a_shared_array_is_reported_at_its_line),
         cmocka_unit_test(overflow_of_a_global_array_is_reported_at_its_line),
         cmocka_unit_test(undefined_behaviour_is_reported_at_its_line),
