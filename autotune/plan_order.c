@@ -62,9 +62,9 @@ static attune_status read_file(struct generator *generator, const struct problem
         status = append(list, &standard, error);
     }
     if (status == ATTUNE_OK) {
-        status = file_read(path, FILE_BYTES_MAX, &text, error);
+        status = file_read_text(path, FILE_BYTES_MAX, &text, error);
     }
-    int number = 0;
+    int number = 0, named = 0;
     char *rest = text.data;
     while (status == ATTUNE_OK && rest != NULL && *rest != '\0') {
         char *line = rest, *end = strchr(rest, '\n');
@@ -79,8 +79,12 @@ static attune_status read_file(struct generator *generator, const struct problem
             line[length - 1] = '\0';
         }
         if (*line != '\0') {
+            named++;
             status = read_line(generator, problem, target, path, number, line, list, error);
         }
+    }
+    if (status == ATTUNE_OK && named == 0) {
+        status = error_set(error, ATTUNE_INVALID, "'%s' names no candidate: write one a line", path);
     }
     buffer_free(&text);
     list->points = list->count;

@@ -34,7 +34,7 @@ struct verifying {
     int place_count;
     verify_report report;
     void *data;
-    int done, total, right, judged;
+    int done, total, right, judged, wrong;
 };
 
 static attune_status verify_target(const struct driver_device *device, const char *text, struct target *target,
@@ -140,6 +140,7 @@ static void report_outcome(struct verifying *state, const struct object_job *job
     if (strcmp(what, "resources") != 0) {
         state->judged++;
         state->right += strcmp(what, "right") == 0;
+        state->wrong += strcmp(what, "wrong") == 0;
     }
     if (state->report != NULL) {
         state->report(state->data, &outcome, state->done, state->total);
@@ -236,7 +237,13 @@ attune_status verify_run(struct generator *generator, struct compiler_pool *pool
     *right = state->right;
     *total = state->judged;
     if (status == ATTUNE_OK && state->right < state->judged) {
-        status = error_set(error, ATTUNE_WRONG, "%d of %d checks failed", state->judged - state->right, state->judged);
+        int failed = state->judged - state->right;
+        status =
+            state->wrong > 0
+                ? error_set(error, ATTUNE_WRONG, "%d of %d checks failed, %d of them by wrong numbers", failed,
+                            state->judged, state->wrong)
+                : error_set(error, ATTUNE_DEVICE_FAILED,
+                            "%d of %d checks failed: not compiled, or stopped while running", failed, state->judged);
     }
     if (status == ATTUNE_OK && state->judged == 0) {
         status = error_set(error, ATTUNE_UNSUPPORTED, "none of the %d candidates fits the device", state->list.count);

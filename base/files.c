@@ -76,6 +76,26 @@ out:
     return status;
 }
 
+attune_status file_read_text(const char *path, size_t limit, struct buffer *into, struct error *error)
+{
+    size_t before = into->length;
+    attune_status status = file_read(path, limit, into, error);
+    const char *text = buffer_string(into) + before;
+    size_t length = into->length - before;
+    const char *nul = status == ATTUNE_OK ? memchr(text, '\0', length) : NULL;
+    if (nul != NULL) {
+        int line = 1;
+        for (const char *at = text; at < nul; at++) {
+            line += *at == '\n';
+        }
+        return error_set(error, ATTUNE_INVALID, "%s: line %d holds a NUL byte: this is no text file", path, line);
+    }
+    if (status == ATTUNE_OK && length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+        return error_set(error, ATTUNE_INVALID, "%s begins with a byte order mark: save it as UTF-8 without one", path);
+    }
+    return status;
+}
+
 static int write_all(int file, const char *bytes, size_t length)
 {
     while (length > 0) {
@@ -173,12 +193,55 @@ out:
     return status;
 }
 
+attune_status file_check_output(const char *path, struct error *error)
+{
+    struct stat facts;
+    if (path[0] == '\0') {
+        return error_set(error, ATTUNE_INVALID, "the name of an output is empty");
+    }
+    if (stat(path, &facts) == 0) {
+        if (S_ISDIR(facts.st_mode)) {
+            return error_set(error, ATTUNE_INVALID, "%s is a folder; name a file", path);
+        }
+        return access(path, W_OK) == 0 ? ATTUNE_OK : open_error(path, errno, error);
+    }
+    struct stat link;
+    if (errno != ENOENT || (lstat(path, &link) == 0 && S_ISLNK(link.st_mode))) {
+        return open_error(path, errno, error); /* also a link to nothing or to itself */
+    }
+    char *folder = strdup(path);
+    if (folder == NULL) {
+        return error_no_memory(error);
+    }
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL) {
+        slash[slash == folder ? 1 : 0] = '\0';
+    }
+    const char *parent = slash != NULL ? folder : ".";
+    attune_status status = ATTUNE_OK;
+    if (stat(parent, &facts) != 0 || access(parent, W_OK | X_OK) != 0) {
+        status = open_error(path, errno, error);
+    } else if (!S_ISDIR(facts.st_mode)) {
+        status = open_error(path, ENOTDIR, error);
+    }
+    free(folder);
+    return status;
+}
+
 attune_status file_write(const char *path, const void *bytes, size_t length, struct error *error)
 {
     struct stat facts;
-    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+    /* non-blocking only while opening: a FIFO without reader must not hang us, one with a slow reader may */
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    if (file < 0 && errno == ENXIO) {
+        return error_set(error, ATTUNE_IO, "%s: nobody reads this FIFO; start its reader first or name a file", path);
+    }
     if (file < 0) {
         return open_error(path, errno, error);
+    }
+    int flags = fcntl(file, F_GETFL);
+    if (flags >= 0) {
+        (void)fcntl(file, F_SETFL, flags & ~O_NONBLOCK);
     }
     int failed = write_all(file, bytes, length);
     bool regular = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode);

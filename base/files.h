@@ -16,11 +16,19 @@
  * Appends to `into`. ATTUNE_NOT_FOUND when there is no such file. */
 attune_status file_read(const char *path, size_t limit, struct buffer *into, struct error *error);
 
+/* the same for a text: also refused with a NUL byte, which would end it unseen, or a byte order mark */
+attune_status file_read_text(const char *path, size_t limit, struct buffer *into, struct error *error);
+
 /* write to a temporary name in the same folder (unique per host, process and thread), fsync, rename over `path`, fsync
  * the folder. On failure the temporary is removed and `path` is as it was. Mode 0600. */
 attune_status file_publish(const char *path, const void *bytes, size_t length, struct error *error);
 
-/* plain write for the user's own outputs; the file is removed again when writing failed half-way */
+/* Could file_write write here? Nothing is touched: for refusing before the work is done. ATTUNE_INVALID for an empty
+ * path and a folder, ATTUNE_NOT_FOUND when the folder is missing. */
+attune_status file_check_output(const char *path, struct error *error);
+
+/* plain write for the user's own outputs; the file is removed again when writing failed half-way. A FIFO that nobody
+ * reads is refused, without hanging. */
 attune_status file_write(const char *path, const void *bytes, size_t length, struct error *error);
 
 /* mkdir -p with mode 0700 for what it creates */

@@ -50,6 +50,9 @@ static bool parse_real(const char *text, double *value)
     locale_t previous = locale_enter();
     *value = strtod(text, &end);
     locale_leave(previous);
+    if (*value == 0 && text[strcspn(text, "123456789eE")] >= '1' && text[strcspn(text, "123456789eE")] <= '9') {
+        return false; /* too small for a double: 0 would mean something else */
+    }
     return *end == '\0' && isfinite(*value);
 }
 

@@ -151,6 +151,14 @@ static attune_status keep_object(const struct work *work, const struct target *t
     return status;
 }
 
+/* a single file that cannot be written is refused before the compiler starts */
+static attune_status check_output(const struct work *work, struct error *error)
+{
+    const char *output = options_text(&work->cli->options, "output");
+    attune_status status = output != NULL && !work->into_folder ? file_check_output(output, error) : ATTUNE_OK;
+    return status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "--output");
+}
+
 static attune_status compile_target(struct work *work, const struct target *target, struct error *error)
 {
     struct candidate candidate;
@@ -240,7 +248,10 @@ static void print_objects(const json_t *objects, bool resources)
 /* every target is tried; the first failure is what the command reports */
 static attune_status compile_candidates(struct work *work, const struct target *targets, int count, struct error *error)
 {
-    attune_status first = ATTUNE_OK;
+    attune_status first = check_output(work, error);
+    if (first != ATTUNE_OK) {
+        return first;
+    }
     for (int i = 0; i < count; i++) {
         struct error failure = {0};
         attune_status status = compile_target(work, &targets[i], &failure);

@@ -1,10 +1,12 @@
 /* cmd_run.c - `attune run`: attention on arrays from .npy files. Everything is checked before anything runs, and
  * nothing is written unless everything ran. */
+#include "base/files.h"
 #include "cli/npy.h"
 #include "cli/session.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const struct option options[] = {
     CLI_OPTION_PROBLEM,
@@ -147,9 +149,45 @@ static attune_status check_options(struct cli *cli, const struct problem *proble
     if (!dropout && (options_has(&cli->options, "seed") || options_has(&cli->options, "offset"))) {
         return error_set(error, ATTUNE_INVALID, "--seed and --offset need a problem with dropout");
     }
+    if (options_has(&cli->options, "scale") && options_real(&cli->options, "scale", 1) == 0) {
+        return error_set(error, ATTUNE_INVALID,
+                         "--scale 0 makes every score 0 and is not there: leave it out for the "
+                         "problem's scale, or give q as zeros");
+    }
     if (options_whole(&cli->options, "offset", 0) > UINT32_MAX) {
         return error_set(error, ATTUNE_INVALID, "--offset %llu is not below 2^32",
                          (unsigned long long)options_whole(&cli->options, "offset", 0));
+    }
+    return ATTUNE_OK;
+}
+
+/* is it one file under both names? */
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    if (stat(a, &x) == 0 && stat(b, &y) == 0) {
+        return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    }
+    return strcmp(a, b) == 0;
+}
+
+/* outputs that could not be written, or would overwrite an input or each other, before anything runs */
+static attune_status check_outputs(const struct tensor tensors[TENSORS], struct error *error)
+{
+    for (int i = O; i < TENSORS; i++) {
+        if (tensors[i].path == NULL) {
+            continue;
+        }
+        attune_status status = file_check_output(tensors[i].path, error);
+        if (status != ATTUNE_OK) {
+            return error_prefix(error, "--%s", tensors[i].option);
+        }
+        for (int j = 0; j < i; j++) {
+            if (tensors[j].path != NULL && same_file(tensors[i].path, tensors[j].path)) {
+                return error_set(error, ATTUNE_INVALID, "--%s and --%s are the same file '%s': name another for --%s",
+                                 tensors[j].option, tensors[i].option, tensors[i].path, tensors[i].option);
+            }
+        }
     }
     return ATTUNE_OK;
 }
@@ -276,6 +314,9 @@ static attune_status run(struct cli *cli, struct error *error)
     }
     describe_tensors(cli, &problem, tensors);
     status = check_options(cli, &problem, tensors, error);
+    if (status == ATTUNE_OK) {
+        status = check_outputs(tensors, error);
+    }
     for (int i = 0; i < TENSORS && status == ATTUNE_OK; i++) {
         if (tensors[i].path == NULL) {
             continue;

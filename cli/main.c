@@ -2,7 +2,9 @@
 #include "cli/cli.h"
 #include "runtime/attune.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command *const commands[] = {
     &command_devices, &command_doctor, &command_families, &command_params, &command_show,    &command_compile,
@@ -93,6 +95,49 @@ static bool asks_for_json(int argc, char **argv)
     return false;
 }
 
+/* Messages quote names and files as they are; a terminal gets no control bytes from them. */
+static void print_error(const char *command, const char *message)
+{
+    fprintf(stderr, "attune %s: ", command);
+    for (const char *at = message; *at != '\0'; at++) {
+        unsigned char byte = (unsigned char)*at;
+        if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f) {
+            fprintf(stderr, "\\x%02x", byte);
+        } else {
+            fputc(byte, stderr);
+        }
+    }
+    fputc('\n', stderr);
+}
+
+/* all of it, also what was written long before the end */
+static bool stdout_written(void)
+{
+    return fflush(stdout) == 0 && !ferror(stdout);
+}
+
+static int answered(void)
+{
+    if (!stdout_written()) {
+        fputs("attune: standard output cannot be written\n", stderr);
+        return EXIT_FAILED;
+    }
+    return EXIT_DONE;
+}
+
+/* A file opened while a standard stream is closed would get its number, and what is printed with it. Closed ones become
+ * /dev/null, opened so that printing is still an error. */
+static void open_standard_streams(void)
+{
+    int file;
+    do {
+        file = open("/dev/null", O_RDONLY);
+    } while (file >= 0 && file <= 2);
+    if (file > 2) {
+        close(file);
+    }
+}
+
 static int run_command(const struct command *command, int argc, char **argv)
 {
     struct cli cli = {.command = command, .result = json_object()};
@@ -117,11 +162,11 @@ static int run_command(const struct command *command, int argc, char **argv)
     }
     if (status != ATTUNE_OK) {
         fflush(stdout);
-        fprintf(stderr, "attune %s: %s\n", command->name, error.message);
+        print_error(command->name, error.message);
     }
 out:
-    if (fflush(stdout) != 0 && status == ATTUNE_OK) {
-        fprintf(stderr, "attune %s: standard output cannot be written\n", command->name);
+    if (!stdout_written() && status == ATTUNE_OK) {
+        print_error(command->name, "standard output cannot be written");
         status = ATTUNE_IO;
     }
     generator_destroy(cli.generator);
@@ -132,6 +177,7 @@ out:
 
 int main(int argc, char **argv)
 {
+    open_standard_streams();
     if (argc < 2) {
         print_usage(stderr);
         return EXIT_USAGE;
@@ -143,11 +189,11 @@ int main(int argc, char **argv)
         } else {
             print_usage(stdout);
         }
-        return EXIT_DONE;
+        return answered();
     }
     if (strcmp(argv[1], "--version") == 0) {
         printf("attune %s\n", attune_version());
-        return EXIT_DONE;
+        return answered();
     }
     const struct command *command = find_command(argv[1]);
     return command != NULL ? run_command(command, argc - 2, argv + 2) : refuse_command(argv[1]);

@@ -162,6 +162,9 @@ static attune_status add_value(struct options *options, const struct option *opt
                              options->values[i].text, text);
         }
     }
+    if (option->kind != OPTION_FLAG && text[0] == '\0') { /* an unset variable of a script, mostly */
+        return error_set(error, ATTUNE_INVALID, "--%s is empty: --%s %s", option->name, option->name, option->argument);
+    }
     struct option_value *value = &options->values[options->count++];
     *value = (struct option_value){.option = option, .text = text};
     attune_status status = convert(value, error);

@@ -157,7 +157,7 @@ attune_status problems_read(struct cli *cli, const char *path, struct problem_li
 {
     struct buffer file = BUFFER_INIT;
     *list = (struct problem_list){0};
-    attune_status status = file_read(path, PROBLEMS_FILE_BYTES_MAX, &file, error);
+    attune_status status = file_read_text(path, PROBLEMS_FILE_BYTES_MAX, &file, error);
     int number = 0;
     char *rest = file.data;
     for (char *line; status == ATTUNE_OK && (line = strsep(&rest, "\n")) != NULL;) {

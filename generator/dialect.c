@@ -71,7 +71,7 @@ static void open_segment(struct translator *translator, size_t offset)
 static void close_segment(struct translator *translator)
 {
     if (translator->open) {
-        buffer_text(&translator->program->chunk, ")");
+        buffer_text(&translator->program->chunk, ");"); /* a Lua line may begin with a parenthesis */
         translator->open = false;
     }
 }

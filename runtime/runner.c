@@ -598,7 +598,7 @@ attune_status runner_find(const char *sanitizer, char *path, size_t bytes, struc
         }
         const char *chosen = getenv(runners[i].variable);
         if (chosen != NULL && chosen[0] != '\0') {
-            if (access(chosen, X_OK) != 0 || snprintf(path, bytes, "%s", chosen) >= (int)bytes) {
+            if (program_find(chosen, path, bytes, NULL) != ATTUNE_OK) {
                 return error_set(error, ATTUNE_NO_TOOLCHAIN, "%s=%s cannot be run", runners[i].variable, chosen);
             }
             return ATTUNE_OK;

@@ -3,6 +3,7 @@
 #include "base/files.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -135,6 +136,59 @@ static void failed_publication_leaves_all_as_it_was(void **state)
     assert_int_equal(file_write("/dev/full", "x", 1, &error), ATTUNE_IO);
     assert_int_equal(access("/dev/full", F_OK), 0);
     buffer_free(&read);
+}
+
+/* opening a FIFO for writing waits for a reader, which may never come */
+static void a_fifo_without_reader_is_refused(void **state)
+{
+    (void)state;
+    struct error error = {0};
+    assert_int_equal(mkfifo(in_folder("fifo"), 0600), 0);
+    assert_int_equal(file_write(in_folder("fifo"), "x", 1, &error), ATTUNE_IO);
+    assert_non_null(strstr(error.message, "nobody reads"));
+    int reader = open(in_folder("fifo"), O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    assert_int_equal(file_write(in_folder("fifo"), "x", 1, &error), ATTUNE_OK);
+    close(reader);
+}
+
+static void outputs_are_checked_without_touching_them(void **state)
+{
+    (void)state;
+    struct error error = {0};
+    char text[8];
+    assert_int_equal(file_check_output(in_folder("new"), &error), ATTUNE_OK);
+    assert_int_not_equal(access(in_folder("new"), F_OK), 0);
+    assert_int_equal(file_write(in_folder("old"), "kept", 4, NULL), ATTUNE_OK);
+    assert_int_equal(file_check_output(in_folder("old"), &error), ATTUNE_OK);
+    struct buffer bytes = BUFFER_INIT;
+    assert_int_equal(file_read(in_folder("old"), sizeof text, &bytes, &error), ATTUNE_OK);
+    assert_int_equal(bytes.length, 4);
+    buffer_free(&bytes);
+    assert_int_equal(file_check_output("/dev/null", &error), ATTUNE_OK);
+    assert_int_equal(file_check_output("", &error), ATTUNE_INVALID);
+    assert_int_equal(file_check_output(in_folder(""), &error), ATTUNE_INVALID);
+    assert_int_equal(file_check_output(in_folder("old/x"), &error), ATTUNE_NOT_FOUND);
+    assert_int_equal(file_check_output(in_folder("none/x"), &error), ATTUNE_NOT_FOUND);
+    assert_int_equal(symlink("loop", in_folder("loop")), 0);
+    assert_int_not_equal(file_check_output(in_folder("loop"), &error), ATTUNE_OK);
+}
+
+static void a_text_has_no_nul_and_no_byte_order_mark(void **state)
+{
+    (void)state;
+    struct error error = {0};
+    struct buffer text = BUFFER_INIT;
+    assert_int_equal(file_write(in_folder("text"), "one\ntwo\n", 8, NULL), ATTUNE_OK);
+    assert_int_equal(file_read_text(in_folder("text"), 100, &text, &error), ATTUNE_OK);
+    assert_string_equal(buffer_string(&text), "one\ntwo\n");
+    assert_int_equal(file_write(in_folder("text"), "one\nt\0o\n", 8, NULL), ATTUNE_OK);
+    assert_int_equal(file_read_text(in_folder("text"), 100, &text, &error), ATTUNE_INVALID);
+    assert_non_null(strstr(error.message, "line 2"));
+    assert_int_equal(file_write(in_folder("text"), "\xef\xbb\xbfone", 6, NULL), ATTUNE_OK);
+    buffer_clear(&text);
+    assert_int_equal(file_read_text(in_folder("text"), 100, &text, &error), ATTUNE_INVALID);
+    buffer_free(&text);
 }
 
 static void publication_replaces_a_link_and_not_what_it_points_to(void **state)
@@ -306,6 +360,9 @@ int main(void)
         WITH_FOLDER(only_private_folders_are_trusted),
         WITH_FOLDER(removal_does_not_follow_links),
         WITH_FOLDER(temporary_folder_falls_back_and_names_tmpdir),
+        WITH_FOLDER(a_fifo_without_reader_is_refused),
+        WITH_FOLDER(outputs_are_checked_without_touching_them),
+        WITH_FOLDER(a_text_has_no_nul_and_no_byte_order_mark),
         cmocka_unit_test(joined_paths_have_one_slash_and_fit),
         cmocka_unit_test(own_folder_holds_the_library),
     };

@@ -90,6 +90,7 @@ static void refusals_name_the_field_the_value_and_the_domain(void **state)
     REFUSED(GOOD "dropout=nan", "a real number");
     REFUSED(GOOD "scale=inf", "a real number");
     REFUSED(GOOD "scale=1e999", "a real number");
+    REFUSED(GOOD "scale=1e-999", "a real number"); /* 0 would mean the default */
     REFUSED(GOOD "scale=0x1p3", "a real number");
     REFUSED(GOOD "window_left=-2", "-1 to 2147483647");
     REFUSED(GOOD "kv_heads=3", "heads=4", "kv_heads=3", "divides");

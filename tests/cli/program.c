@@ -44,17 +44,8 @@ const char *scratch(const char *name)
     return path;
 }
 
-const struct process_result *attune(const char *word, ...)
+static const struct process_result *run_program(const char *const *words)
 {
-    const char *words[WORDS_MAX] = {ATTUNE_PROGRAM};
-    int count = 1;
-    va_list rest;
-    va_start(rest, word);
-    for (const char *at = word; at != NULL; at = va_arg(rest, const char *)) {
-        assert_true(count < WORDS_MAX - 1);
-        words[count++] = at;
-    }
-    va_end(rest);
     char cache[PATH_BYTES + 32];
     snprintf(cache, sizeof cache, "ATTUNE_CACHE=%s/cache", folder);
     const char *const environment[] = {
@@ -68,9 +59,29 @@ const struct process_result *attune(const char *word, ...)
     json_decref(last_answer);
     last_answer = NULL;
     if (process_run(&options, &last, &error) != ATTUNE_OK) {
-        fail_msg("attune %s: %s", word, error.message);
+        fail_msg("attune %s: %s", words[1], error.message);
     }
     return &last;
+}
+
+const struct process_result *attune_in_shell(const char *script)
+{
+    const char *const words[] = {"/bin/sh", "-c", script, ATTUNE_PROGRAM, NULL};
+    return run_program(words);
+}
+
+const struct process_result *attune(const char *word, ...)
+{
+    const char *words[WORDS_MAX] = {ATTUNE_PROGRAM};
+    int count = 1;
+    va_list rest;
+    va_start(rest, word);
+    for (const char *at = word; at != NULL; at = va_arg(rest, const char *)) {
+        assert_true(count < WORDS_MAX - 1);
+        words[count++] = at;
+    }
+    va_end(rest);
+    return run_program(words);
 }
 
 static void show(void)

@@ -27,6 +27,9 @@ const char *scratch(const char *name);
 /* words end with NULL; the result is freed by the next call */
 const struct process_result *attune(const char *word, ...) __attribute__((sentinel));
 
+/* the same through `sh -c`, where "$0" is the program: for odd standard streams and limits */
+const struct process_result *attune_in_shell(const char *script);
+
 /* the last run ended with this code, else the test fails with all it said */
 void exits_with(int code);
 void says(const char *text);      /* on stdout */

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SEQLEN = 5, HEADS = 2, DIM = 16, ELEMENTS = SEQLEN * HEADS * DIM };
@@ -163,12 +164,41 @@ static void wrong_arrays_are_refused_and_nothing_is_written(void **state)
     complains("not of test.scale");
 }
 
+/* an output that cannot be written, or is also something else, must not cost another output or an input */
+static void outputs_are_checked_before_anything_runs(void **state)
+{
+    (void)state;
+    make_inputs();
+    char q[4096], lse[4096];
+    snprintf(q, sizeof q, "%s", scratch("q.npy"));
+    snprintf(lse, sizeof lse, "%s", scratch("lse-folder"));
+    assert_int_equal(mkdir(lse, 0700), 0);
+    unlink(scratch("o.npy"));
+    run_with(PROBLEM " lse=1", q, "--lse", lse);
+    exits_with(EXIT_IS_USAGE);
+    complains("is a folder");
+    run_with(PROBLEM " lse=1", q, "--lse", scratch("o.npy"));
+    exits_with(EXIT_IS_USAGE);
+    complains("--o and --lse are the same file");
+    run_with(PROBLEM " lse=1", q, "--lse", q);
+    exits_with(EXIT_IS_USAGE);
+    complains("--q and --lse are the same file");
+    run_with(PROBLEM " lse=1", q, "--lse", scratch("nowhere/lse.npy"));
+    exits_with(EXIT_IS_FAILED);
+    complains("--lse");
+    run_with(PROBLEM, q, "--scale", "0");
+    exits_with(EXIT_IS_USAGE);
+    complains("--scale 0");
+    assert_int_not_equal(access(scratch("o.npy"), F_OK), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zero_scores_give_means),
         cmocka_unit_test(narrow_dtypes_are_read_from_float64_and_written_as_asked),
         cmocka_unit_test(wrong_arrays_are_refused_and_nothing_is_written),
+        cmocka_unit_test(outputs_are_checked_before_anything_runs),
     };
     return cmocka_run_group_tests(tests, program_setup, program_teardown);
 }

@@ -54,6 +54,9 @@ static void usage_errors_name_what_is_wrong(void **state)
         {{"cache", "prune"}, "prune needs a rule"},
         {{"cache", "ls", "--dry-run"}, "--dry-run does not go with `cache ls`"},
         {{"devices", "--json=1"}, "--json takes no value"},
+        {{"explain", "--problem", SMALL, "--device", ""}, "--device is empty"},
+        {{"cache", "ls", "--store="}, "--store is empty"},
+
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *const *w = cases[i].words;
@@ -84,7 +87,8 @@ static void wrong_problems_are_refused_by_field(void **state)
         {"dtype=f16 seqlen_q=64 head_dim=64", "heads"},
         {"attention.sideways heads=4", "attention.sideways"},
         {"test.scale elements=0", "elements"},
-        {"", "heads"},
+        {"", "--problem is empty"},
+        {" ", "heads"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         attune("show", "--problem", cases[i].problem, "--target", "host", NULL);
@@ -206,6 +210,82 @@ static void a_problems_file_is_refused_with_its_line(void **state)
     complains("missing.txt");
 }
 
+static void put(const char *path, const char *bytes, size_t length)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, length, file), length);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* a NUL byte would end a line unseen, and what follows it would be ignored */
+static void files_that_are_no_text_are_refused(void **state)
+{
+    (void)state;
+    static const char nul[] = "\n" SMALL "\0 lse=1\n", mark[] = "\xef\xbb\xbf" SMALL "\n";
+    const char *path = scratch("no-text.txt");
+    put(path, nul, sizeof nul - 1);
+    attune("tune", "--problems", path, "--device", "host", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("line 2 holds a NUL byte");
+    attune("tune", "--problem", SMALL, "--device", "host", "--candidates", path, NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("line 2 holds a NUL byte");
+    put(path, mark, sizeof mark - 1);
+    attune("tune", "--problems", path, "--device", "host", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("byte order mark");
+    put(path, "# none\n", 7);
+    attune("tune", "--problem", SMALL, "--device", "host", "--candidates", path, NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("names no candidate");
+}
+
+static void an_output_without_folder_is_refused_before_compiling(void **state)
+{
+    (void)state;
+    attune("compile", "--problem", SMALL, "--target", "host", "-o", "/nowhere/x", NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("--output: /nowhere/x: No such file");
+    attune("compile", "--problem", SMALL, "--target", "host", "-o", "/dev/null/x", NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("Not a directory");
+}
+
+static void messages_bring_no_control_bytes(void **state)
+{
+    (void)state;
+    attune("show", "--target", "host", "--problem", "a\x1b[31mb x=1", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("a\\x1b[31mb");
+    attune("show", "--json", "--target", "host", "--problem", "a\x1b\xff x=1", NULL);
+    exits_with(EXIT_IS_USAGE);
+    assert_non_null(json_object_get(json_object_get(answer(), "error"), "message"));
+}
+
+static void answers_that_cannot_be_written_are_failures(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"--version",
+                                           "--help",
+                                           "show --help",
+                                           "families",
+                                           "families --json",
+                                           "show --target host --problem 'test.scale elements=1'",
+                                           "show --target gfx906 --problem '" SMALL "'"};
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        char script[512];
+        snprintf(script, sizeof script, "\"$0\" %s >/dev/full", commands[i]);
+        attune_in_shell(script);
+        exits_with(EXIT_IS_FAILED);
+        complains("standard output cannot be written");
+        snprintf(script, sizeof script, "\"$0\" %s >&-", commands[i]);
+        attune_in_shell(script);
+        exits_with(EXIT_IS_FAILED);
+        complains("standard output cannot be written");
+    }
+}
+
 /* all of the refusals above came before anything was made */
 static void refusals_leave_nothing_behind(void **state)
 {
@@ -235,6 +315,10 @@ int main(void)
         cmocka_unit_test(resuming_is_refused_by_name),
         cmocka_unit_test(missing_devices_have_their_own_exit_code),
         cmocka_unit_test(a_problems_file_is_refused_with_its_line),
+        cmocka_unit_test(files_that_are_no_text_are_refused),
+        cmocka_unit_test(an_output_without_folder_is_refused_before_compiling),
+        cmocka_unit_test(messages_bring_no_control_bytes),
+        cmocka_unit_test(answers_that_cannot_be_written_are_failures),
         cmocka_unit_test(refusals_leave_nothing_behind),
     };
     return cmocka_run_group_tests(tests, program_setup, program_teardown);

@@ -92,6 +92,7 @@ static void lua_lines_leave_no_line_and_line_directives_follow(void **state)
     assert_expands("% for i = 1, 2 do\nx${i}\ny\n% end\nz\n", "x1\ny\nx2\ny\nz\n",
                    "#line 2 \"templates/probe.hip\"\nx1\ny\n#line 2 \"templates/probe.hip\"\nx2\ny\n#line 5 "
                    "\"templates/probe.hip\"\nz\n");
+    assert_expands("a\n% (\"x\"):rep(2)\nb\n", "a\nb\n", "\nb\n"); /* no call of what stands before */
     assert_expands("a\n% local unused = 1\n%\nb\nc\n", "a\nb\nc\n",
                    "#line 1 \"templates/probe.hip\"\na\n#line 4 \"templates/probe.hip\"\nb\nc\n");
 }
