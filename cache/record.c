@@ -202,7 +202,7 @@ static attune_status check_record(const struct record *record, struct error *err
     if (record->kind != RECORD_TUNED && record->kind != RECORD_DEFAULT) {
         return bad(error, "kind", "is neither tuned nor default");
     }
-    if ((status = problem_family(record->problem, family, error)) != ATTUNE_OK) {
+    if (problem_family(record->problem, family, error) != ATTUNE_OK) {
         return bad(error, "problem", "names no family");
     }
     const struct schema *schema = schema_built_in(family);
