@@ -129,10 +129,11 @@ attune_status oracle_check_host(const struct oracle *oracle, struct error *error
     if (oracle->operations <= operations_limit) {
         return ATTUNE_OK;
     }
-    return error_set(error, ATTUNE_INVALID,
-                     "the problem takes %.2g operations, about %.0f minutes a launch on the host device, whose limit is %.2g: use "
-                     "shorter lengths, fewer heads or a smaller batch there; the kernels are the same",
-                     oracle->operations, oracle->operations / operations_a_second / 60.0, operations_limit);
+    return error_set(
+        error, ATTUNE_INVALID,
+        "the problem takes %.2g operations, about %.0f minutes a launch on the host device, whose limit is %.2g: use "
+        "shorter lengths, fewer heads or a smaller batch there; the kernels are the same",
+        oracle->operations, oracle->operations / operations_a_second / 60.0, operations_limit);
 }
 
 double oracle_operations(const struct oracle *oracle)

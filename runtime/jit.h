@@ -32,8 +32,9 @@ struct jit_handler {
     attune_status (*tune)(void *data, const struct jit_request *request, struct record *record, struct error *error);
     /* schema of a family libattune has no table for; owned by the handler */
     const struct schema *(*schema)(void *data, const char *family);
-    /* full name of the candidate that compile would take for the problem; may be NULL. A stored default record of another
-     * candidate then does not serve while compiling is allowed: a default made for decoding is no default for prefill */
+    /* full name of the candidate that compile would take for the problem; may be NULL. A stored default record of
+     * another candidate then does not serve while compiling is allowed: a default made for decoding is no default for
+     * prefill */
     attune_status (*default_candidate)(void *data, const struct problem *problem, const struct target *target,
                                        char candidate[RECORD_CANDIDATE_BYTES], struct error *error);
     /* compiler identity that a compile for the target would use now, for ATTUNE_STALE=retune only; may be NULL */
