@@ -182,8 +182,8 @@ local function allowed(c, p, t)
 end
 
 -- Shapes from most to least wanted: {block_q, block_k, threads, tile_q, tile_k}. The first that fits wins.
--- the best shapes of samples of 110 candidates each on an H200, for heads of up to 64 and of up to 128
-local prefill_nvidia_64, prefill_nvidia_128 = { { 128, 128, 256, 8, 8 } }, { { 64, 128, 256, 4, 8 } }
+-- what serves several problems best on an H200 (docs/measurements.md), for heads of up to 64 and of up to 128
+local prefill_nvidia_64, prefill_nvidia_128 = { { 64, 32, 128, 4, 4 } }, { { 64, 128, 256, 4, 8 } }
 local prefill_nvidia = { -- register tiles of 8 x 8 and 8 x 4: what an fp32 matrix product wants
     { 128, 64, 128, 8, 8 }, { 64, 64, 128, 8, 4 }, { 64, 64, 128, 4, 8 }, { 64, 64, 256, 4, 4 }, { 32, 64, 128, 4, 4 },
     { 32, 64, 128, 8, 2 }, { 64, 32, 128, 8, 2 }, { 64, 32, 256, 8, 1 }, { 32, 64, 128, 2, 8 }, { 32, 64, 256, 4, 2 },
