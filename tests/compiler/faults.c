@@ -86,9 +86,12 @@ static void caller_with_odd_signals_gets_the_same_answers(void **state)
 static void hang_ends_at_the_limit(void **state)
 {
     (void)state;
-    misbehave("echo 'before the hang'; sleep 1000 & sleep 1001", 2, 0, ATTUNE_TIMEOUT, "2 seconds", "");
+    char script[128], pattern[64]; /* fractions that no other run on this machine sleeps */
+    (void)snprintf(script, sizeof script, "echo 'before the hang'; sleep 1000.%d & sleep 1001.%d", getpid(), getpid());
+    (void)snprintf(pattern, sizeof pattern, "^sleep 100[01]\\.%d$", getpid());
+    misbehave(script, 2, 0, ATTUNE_TIMEOUT, "2 seconds", "");
     /* driver and its own children are gone */
-    const char *const argv[] = {"pgrep", "-f", "^sleep 100[01]$", NULL};
+    const char *const argv[] = {"pgrep", "-f", pattern, NULL};
     const struct process_options options = {.argv = argv};
     struct process_result result;
     if (process_run(&options, &result, NULL) == ATTUNE_OK) {
@@ -281,7 +284,10 @@ static void death_of_the_caller_ends_everything(void **state)
     char script[4096];
     (void)snprintf(place, sizeof place, "%s/caller", folder);
     assert_int_equal(mkdir(place, 0700), 0);
-    write_script("fake c++", "touch \"$TMPDIR/../started\"; exec sleep 1234", script);
+    char body[128], pattern[64];
+    (void)snprintf(body, sizeof body, "touch \"$TMPDIR/../started\"; exec sleep 1234.%d", getpid());
+    (void)snprintf(pattern, sizeof pattern, "^sleep 1234\\.%d$", getpid());
+    write_script("fake c++", body, script);
     assert_int_equal(setenv("ATTUNE_CXX", script, 1), 0);
     assert_int_equal(setenv("TMPDIR", place, 1), 0);
     pid_t child = fork();
@@ -304,7 +310,7 @@ static void death_of_the_caller_ends_everything(void **state)
         (void)usleep(10000);
     }
     assert_int_equal(entries_in(place, "attune"), 0);
-    const char *const argv[] = {"pgrep", "-f", "^sleep 1234$", NULL};
+    const char *const argv[] = {"pgrep", "-f", pattern, NULL};
     const struct process_options options = {.argv = argv};
     struct process_result result;
     attune_status status = ATTUNE_OK;
