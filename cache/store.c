@@ -126,6 +126,11 @@ const char *store_path(const struct store *store)
     return store->root;
 }
 
+bool store_is_volatile(const struct store *store)
+{
+    return atomic_load(&store->in_memory);
+}
+
 /* keys of warnings are short: the digest stands for the path */
 static void path_key(const char *what, const char *path, char key[64])
 {

@@ -28,6 +28,9 @@ struct store;
 attune_status store_open(const char *path, struct store **store, struct error *error);
 void store_close(struct store *store);
 const char *store_path(const struct store *store); /* "" when in memory */
+/* something that was put since opening is in memory alone, for want of a folder that takes it: it ends with the process
+ */
+bool store_is_volatile(const struct store *store);
 
 /* ---- keys ---- */
 struct object_key {

@@ -13,6 +13,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { STORE_PATH_BYTES = PATH_MAX };
 
@@ -35,6 +36,7 @@ struct store {
     pthread_mutex_t lock;
     struct memory_object *objects; /* newest first */
     struct memory_record *records; /* newest first */
+    atomic_bool in_memory;         /* a put ended here */
 };
 
 /* the folder `relative` under the root, checked for being private at each level; ATTUNE_NOT_FOUND when it is not there

@@ -93,6 +93,7 @@ static struct memory_object *memory_find(struct store *store, const struct diges
 static attune_status memory_put(struct store *store, const struct digest *object, const struct digest *source,
                                 struct buffer *file, struct error *error)
 {
+    atomic_store(&store->in_memory, true);
     struct memory_object *made = calloc(1, sizeof *made);
     if (made == NULL) {
         return error_no_memory(error);

@@ -39,6 +39,7 @@ void record_file_name(const struct record *record, char name[NAME_MAX + 1])
 static attune_status memory_put(struct store *store, const char *folder, const char *name, struct buffer *json,
                                 struct error *error)
 {
+    atomic_store(&store->in_memory, true);
     struct memory_record *made = calloc(1, sizeof *made);
     if (made == NULL) {
         return error_no_memory(error);

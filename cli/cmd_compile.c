@@ -359,7 +359,11 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
         json_set_text(cli->result, "store", cli_store_place(store));
     }
     if (status == ATTUNE_OK && cli_store_place(store)[0] == '\0') {
-        status = error_set(error, ATTUNE_IO, "the store '%s' cannot be written: nothing was kept", store_path(store));
+        status =
+            error_set(error, ATTUNE_IO,
+                      "the store '%s' did not take every object: make room, or see that it can be written, and run "
+                      "this again",
+                      store_path(store));
     }
     table_end(&table, cli->json ? NULL : stdout);
     store_close(store);

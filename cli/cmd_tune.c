@@ -234,7 +234,8 @@ static void print_results(const json_t *results, const char *store)
     if (!timed) {
         printf("\nnothing is timed on the host device: the default wins among the candidates verified\n");
     }
-    printf("\ncached in %s\n", store[0] != '\0' ? store : "memory only: lost with this process");
+    printf("\ncached in %s\n",
+           store[0] != '\0' ? store : "memory only, as the store did not take all of it: lost with this process");
 }
 
 static attune_status tune_one(struct cli *cli, struct compiler_pool *pool, struct store *store,

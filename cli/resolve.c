@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { PROBLEMS_FILE_BYTES_MAX = 1 << 20, PROBLEMS_MAX = 4096 };
 #define DEFAULT_FAMILY "attention.forward"
@@ -209,7 +208,7 @@ void problem_list_free(struct problem_list *list)
 const char *cli_store_place(const struct store *store)
 {
     const char *path = store_path(store);
-    return path[0] != '\0' && access(path, W_OK) == 0 ? path : "";
+    return path[0] != '\0' && !store_is_volatile(store) ? path : "";
 }
 
 attune_status cli_sanitize(const char *text, enum sanitize *sanitize, struct error *error)

@@ -477,12 +477,16 @@ static void with_a_full_disk(void)
     fclose(file);
     struct store *store = fixture_store(place);
     fixture_put(store, 1);
-    child_expect(fixture_get(store, 1) == ATTUNE_OK);
+    child_expect(fixture_get(store, 1) == ATTUNE_OK && store_is_volatile(store));
     struct store_verdict verdict;
     child_expect(store_verify(store, false, &verdict, NULL) == ATTUNE_OK && verdict.bad == 0);
     child_expect(unlink(filler) == 0);
+    store_close(store);
+    store = fixture_store(place);
+    child_expect(!store_is_volatile(store));
     fixture_put(store, 2);
     child_expect(fixture_count(store, STORE_OBJECT) == 1 && fixture_count(store, STORE_TEMPORARY) == 0);
+    child_expect(!store_is_volatile(store));
     store_close(store);
 }
 
