@@ -115,16 +115,21 @@ static void close_file(int *file)
 static bool has_ended(pid_t pid)
 {
     siginfo_t info = {0};
-    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT | WNOHANG) == 0 && info.si_pid == pid;
+    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT | WNOHANG) != 0) {
+        return errno == ECHILD; /* SIGCHLD is ignored, or somebody in this process waits for every child */
+    }
+    return info.si_pid == pid;
 }
 
-static int reap(pid_t pid)
+/* false: it ended and its status went elsewhere */
+static bool reap(pid_t pid, int *status)
 {
-    int status = 0;
+    pid_t got;
+    *status = 0;
     kill(-pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    while ((got = waitpid(pid, status, 0)) < 0 && errno == EINTR) {
     }
-    return status;
+    return got == pid;
 }
 
 static int poll_milliseconds(double seconds)
@@ -226,7 +231,8 @@ attune_status process_run(const struct process_options *options, struct process_
     while (status == ATTUNE_OK && !has_ended(run.child.pid)) {
         status = run_step(&run, error);
     }
-    int fate = reap(run.child.pid);
+    int fate;
+    bool known = reap(run.child.pid, &fate);
     /* what is still in the pipes; their other ends are gone with the group, or held by a daemon we do not wait for */
     if (run.child.output >= 0) {
         drain(run.child.output, &result->output, run.limit);
@@ -239,7 +245,14 @@ attune_status process_run(const struct process_options *options, struct process_
     close_file(&run.child.errors);
     close_file(&run.pidfd);
     result->seconds = clock_seconds() - run.start;
-    if (WIFEXITED(fate)) {
+    if (!known) {
+        status = status != ATTUNE_OK
+                     ? status
+                     : error_set(error, ATTUNE_IO,
+                                 "%s ended, but its exit status is lost: this process ignores SIGCHLD or "
+                                 "waits for children it did not start; restore SIGCHLD's default",
+                                 options->argv[0]);
+    } else if (WIFEXITED(fate)) {
         result->exit_code = WEXITSTATUS(fate);
     } else if (WIFSIGNALED(fate)) {
         result->signal = WTERMSIG(fate);
@@ -275,7 +288,8 @@ attune_status process_start(const struct process_options *options, struct proces
 void process_kill(struct process *process)
 {
     if (process->pid > 0) {
-        reap(process->pid);
+        int fate;
+        (void)reap(process->pid, &fate);
         close_file(&process->to_child);
         close_file(&process->from_child);
         close_file(&process->errors);

@@ -312,6 +312,23 @@ static void killed_child_is_named_by_its_signal(void **state)
     process_kill(&process);
 }
 
+/* children of such a process leave no status behind: a sentence, not a wait without end */
+static void ignored_children_end_with_a_message(void **state)
+{
+    (void)state;
+    const char *const argv[] = {"true", NULL};
+    const struct process_options options = {.argv = argv};
+    struct process_result result;
+    struct error error = {.message = ""};
+    signal(SIGCHLD, SIG_IGN);
+    attune_status status = process_run(&options, &result, &error);
+    signal(SIGCHLD, SIG_DFL);
+    assert_int_equal(status, ATTUNE_IO);
+    assert_non_null(strstr(error.message, "SIGCHLD"));
+    assert_int_equal(result.exit_code, -1);
+    process_result_free(&result);
+}
+
 static void *start_cat(void *data)
 {
     struct process_options options = {.argv = (const char *const[]){"cat", NULL}};
@@ -379,6 +396,7 @@ int main(void)
         cmocka_unit_test(threads_run_programs_side_by_side),
         cmocka_unit_test(long_lived_child_answers_and_reports_its_end),
         cmocka_unit_test(killed_child_is_named_by_its_signal),
+        cmocka_unit_test(ignored_children_end_with_a_message),
         cmocka_unit_test(child_outlives_the_thread_that_started_it),
         cmocka_unit_test(path_lookup_skips_the_working_folder),
     };
