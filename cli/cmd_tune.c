@@ -49,6 +49,25 @@ static json_t *count_outcomes(const struct tune_result *result)
     return counts;
 }
 
+static size_t number_at(const char *text)
+{
+    return strspn(text, "0123456789.");
+}
+
+/* equal but for the numbers in them: "72 bytes of scratch" and "16 bytes of scratch" are one kind of reason */
+static bool same_kind(const char *a, const char *b)
+{
+    while (*a != '\0' && *b != '\0') {
+        size_t in_a = number_at(a), in_b = number_at(b);
+        if ((in_a == 0) != (in_b == 0) || (in_a == 0 && *a != *b)) {
+            return false;
+        }
+        a += in_a > 0 ? in_a : 1;
+        b += in_b > 0 ? in_b : 1;
+    }
+    return *a == *b;
+}
+
 static json_t *find_rejection(const json_t *rows, const struct tune_outcome *outcome)
 {
     size_t index;
@@ -56,15 +75,15 @@ static json_t *find_rejection(const json_t *rows, const struct tune_outcome *out
     json_array_foreach(rows, index, row)
     {
         if (strcmp(json_string_value(json_object_get(row, "outcome")), outcome->outcome) == 0 &&
-            strcmp(json_string_value(json_object_get(row, "reason")), outcome->reason) == 0) {
+            same_kind(json_string_value(json_object_get(row, "reason")), outcome->reason)) {
             return row;
         }
     }
     return NULL;
 }
 
-/* rejected candidates by outcome and reason, in order of first appearance; past REASONS_MAX kinds, the counts by
- * outcome and the journal are what is left */
+/* rejected candidates by outcome and kind of reason, the first of each as the example, in order of first appearance;
+ * past REASONS_MAX kinds, the counts by outcome and the journal are what is left */
 static json_t *collect_rejections(const struct tune_result *result)
 {
     json_t *rows = json_array();
@@ -226,7 +245,7 @@ static void print_results(const json_t *results, const char *store)
         }
         json_array_foreach(json_object_get(row, "rejections"), at, reason)
         {
-            printf("  %lld %s: %s\n", (long long)json_integer_value(json_object_get(reason, "count")),
+            printf("  %lld %s, for example: %s\n", (long long)json_integer_value(json_object_get(reason, "count")),
                    json_string_value(json_object_get(reason, "outcome")),
                    json_string_value(json_object_get(reason, "reason")));
         }

@@ -51,7 +51,7 @@ def winners(tune):
         outcomes = ", ".join(f"{count} {name}" for name, count in row["outcomes"].items())
         yield f"  - outcomes: {outcomes}" + ("" if row["complete"] else "; the budget ended before all were looked at")
         for reason in row["rejections"]:
-            yield f"  - {reason['count']} {reason['outcome']}: {reason['reason']}"
+            yield f"  - {reason['count']} {reason['outcome']}, for example: {reason['reason']}"
 
 
 def bench_table(bench):
