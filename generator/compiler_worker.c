@@ -136,8 +136,8 @@ static bool folder_is_full(const struct worker *worker)
 static void describe_end(const struct worker *worker, char *text, size_t bytes)
 {
     siginfo_t info = {0};
-    /* the pipe may close a moment before the process can be waited for */
-    for (int i = 0; i < 200; i++) {
+    /* the pipe closes before the process can be waited for; on a busy machine long before */
+    for (int i = 0; i < 1000; i++) {
         if (waitid(P_PID, (id_t)worker->process.pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0) {
             break;
         }
