@@ -107,6 +107,7 @@ install_build_packages() { # [tests]
   need have_build_tools "build tools" "cmake ninja-build pkg-config" "cmake ninja-build pkgconf"
   need have_libraries "libraries" "liblua5.4-dev libjansson-dev libsodium-dev"
   [ "${1:-}" != tests ] || need have_test_library "test library" "libcmocka-dev"
+  [ "${1:-}" != tests ] || [ -e /usr/share/i18n/locales/de_DE ] || package_group "a locale with a decimal comma for tests" "locales" || true
   [ -n "$MISSING" ] || return 0
   echo "cannot build without these:"
   printf '  %s\n' "${ABSENT[@]}"

@@ -1,5 +1,6 @@
 /* test_problem.c - problem texts: canonical form, defaults, refusals, round trips. */
 #include "base/problem.h"
+#include "tests/comma_locale.h"
 
 #include <locale.h>
 #include <setjmp.h>
@@ -329,26 +330,10 @@ static void values_set_by_hand_pass_the_same_checks(void **state)
     assert_int_equal(problem_integer(&problem, "heads"), 8);
 }
 
-/* glibc's own decimal-comma locale, made by localedef where its sources are installed */
-static bool enter_comma_locale(void)
-{
-    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (setlocale(LC_ALL, names[i])) {
-            return true;
-        }
-    }
-    if (system("localedef -i de_DE -f UTF-8 " TEST_BINARY_DIR "/de_DE.UTF-8 >/dev/null 2>&1") != 0) {
-        return false;
-    }
-    setenv("LOCPATH", TEST_BINARY_DIR, 1);
-    return setlocale(LC_ALL, "de_DE.UTF-8") != NULL;
-}
-
 static void numbers_have_points_in_any_locale(void **state)
 {
     (void)state;
-    if (!enter_comma_locale()) {
+    if (!comma_locale_enter()) {
         print_message("no locale with a decimal comma can be had here\n");
         skip();
     }

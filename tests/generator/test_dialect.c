@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/process.h"
+#include "tests/comma_locale.h"
 
 #include "support.h"
 
@@ -200,36 +201,14 @@ static void same_input_same_bytes(void **state)
     buffer_free(&second);
 }
 
-/* sets a locale with a decimal comma: an installed one, else one made by localedef in the build folder */
-static bool enter_comma_locale(void)
-{
-    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (setlocale(LC_ALL, names[i]) != NULL) {
-            return true;
-        }
-    }
-    const char *const argv[] = {"localedef", "-i", "de_DE", "-f", "UTF-8", TEST_BINARY_DIR "/locale/de_DE.UTF-8", NULL};
-    struct process_options options = {.argv = argv, .seconds = 60};
-    struct process_result result = {.output = BUFFER_INIT, .errors = BUFFER_INIT};
-    struct error error;
-    if (folder_make(TEST_BINARY_DIR "/locale", &error) == ATTUNE_OK) {
-        process_run(&options, &result, &error);
-    }
-    process_result_free(&result);
-    setenv("LOCPATH", TEST_BINARY_DIR "/locale", 1);
-    return setlocale(LC_ALL, "de_DE.UTF-8") != NULL;
-}
-
 static void a_comma_locale_changes_nothing(void **state)
 {
     (void)state;
     struct buffer plain = BUFFER_INIT, other = BUFFER_INIT;
     char probe[16];
     expand_everything(&plain);
-    if (!enter_comma_locale()) {
+    if (!comma_locale_enter()) {
         buffer_free(&plain);
-        print_message("skipped: no locale with a decimal comma is installed and localedef cannot make de_DE.UTF-8\n");
         skip();
     }
     snprintf(probe, sizeof probe, "%.1f", 0.5);
