@@ -1,6 +1,7 @@
 /* journal.c - append-only JSON lines. */
 #include "autotune/journal.h"
 
+#include "base/files.h"
 #include "base/locale.h"
 
 #include <errno.h>
@@ -30,22 +31,6 @@ attune_status journal_open(struct journal *journal, struct store *store, const c
     return ATTUNE_OK;
 }
 
-static bool write_all(int file, const char *bytes, size_t length)
-{
-    while (length > 0) {
-        ssize_t written = write(file, bytes, length);
-        if (written < 0 && errno == EINTR) {
-            continue;
-        }
-        if (written <= 0) {
-            return false;
-        }
-        bytes += written;
-        length -= (size_t)written;
-    }
-    return true;
-}
-
 void journal_write(struct journal *journal, json_t *line)
 {
     if (journal->file >= 0 && line != NULL) {
@@ -56,7 +41,7 @@ void journal_write(struct journal *journal, json_t *line)
         buffer_text(&bytes, text != NULL ? text : "{}");
         buffer_text(&bytes, "\n");
         free(text);
-        if (buffer_ok(&bytes, NULL) != ATTUNE_OK || !write_all(journal->file, bytes.data, bytes.length) ||
+        if (buffer_ok(&bytes, NULL) != ATTUNE_OK || file_write_fully(journal->file, bytes.data, bytes.length) != 0 ||
             fdatasync(journal->file) != 0) {
             warn_once(journal->path, "the journal %s ends here: %s", journal->path, strerror(errno));
             journal_close(journal);

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +114,24 @@ static int write_all(int file, const char *bytes, size_t length)
     return 0;
 }
 
+int file_write_fully(int file, const void *bytes, size_t length)
+{
+    sigset_t size_signal, before, pending;
+    sigemptyset(&size_signal);
+    sigaddset(&size_signal, SIGXFSZ);
+    sigpending(&pending);
+    bool was_pending = sigismember(&pending, SIGXFSZ) == 1;
+    pthread_sigmask(SIG_BLOCK, &size_signal, &before);
+    int failed = write_all(file, bytes, length);
+    if (failed == EFBIG && !was_pending) { /* take back what became pending for this thread */
+        struct timespec now = {0, 0};
+        while (sigtimedwait(&size_signal, NULL, &now) < 0 && errno == EINTR) {
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
 /* unique per host, process, thread and call: NFS gives no other exclusion */
 static void temporary_name(char *name, size_t bytes)
 {
@@ -162,7 +182,7 @@ attune_status file_publish(const char *path, const void *bytes, size_t length, s
         status = error_errno(error, errno, "%s: cannot create a file in %s", path, open_name);
         goto out;
     }
-    int failed = write_all(file, bytes, length);
+    int failed = file_write_fully(file, bytes, length);
     if (!failed && fsync(file) != 0) {
         failed = errno;
     }
@@ -243,7 +263,7 @@ attune_status file_write(const char *path, const void *bytes, size_t length, str
     if (flags >= 0) {
         (void)fcntl(file, F_SETFL, flags & ~O_NONBLOCK);
     }
-    int failed = write_all(file, bytes, length);
+    int failed = file_write_fully(file, bytes, length);
     bool regular = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode);
     if (close(file) != 0 && !failed) {
         failed = errno;

@@ -31,6 +31,10 @@ attune_status file_check_output(const char *path, struct error *error);
  * reads is refused, without hanging. */
 attune_status file_write(const char *path, const void *bytes, size_t length, struct error *error);
 
+/* The whole of it to an open file; returns 0 or an errno. A file size limit (`ulimit -f`) is EFBIG here: its signal,
+ * which would end the caller's process, is not delivered. */
+int file_write_fully(int file, const void *bytes, size_t length);
+
 /* mkdir -p with mode 0700 for what it creates */
 attune_status folder_make(const char *path, struct error *error);
 

@@ -79,7 +79,7 @@ static bool folder_has_room(const char *folder)
     }
     bool room = true;
     for (int i = 0; i < 64 && room; i++) {
-        room = write(file, block, sizeof block) == (ssize_t)sizeof block;
+        room = file_write_fully(file, block, sizeof block) == 0;
     }
     room = close(file) == 0 && room;
     (void)unlink(path);

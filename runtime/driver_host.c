@@ -152,17 +152,8 @@ static attune_status host_fill(const struct driver *driver, int ordinal, void *d
 
 static attune_status write_all(int file, const char *bytes, size_t length, struct error *error)
 {
-    while (length > 0) {
-        ssize_t wrote = write(file, bytes, length);
-        if (wrote < 0 && errno != EINTR) {
-            return error_errno(error, errno, "host: cannot write the object for loading");
-        }
-        if (wrote > 0) {
-            bytes += wrote;
-            length -= (size_t)wrote;
-        }
-    }
-    return ATTUNE_OK;
+    int failed = file_write_fully(file, bytes, length);
+    return failed == 0 ? ATTUNE_OK : error_errno(error, failed, "host: cannot write the object for loading");
 }
 
 /* An unnamed file that the loader can open: memory where the system has that, else an unlinked temporary file. */

@@ -441,7 +441,6 @@ static void a_store_of_another_user_is_not_used(void **state)
 static void with_a_file_limit(void)
 {
     struct rlimit limit = {1000, RLIM_INFINITY};
-    signal(SIGXFSZ, SIG_IGN);
     child_expect(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     struct store *store = fixture_store(place);
     fixture_put(store, 1); /* larger than the limit */

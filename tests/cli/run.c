@@ -164,6 +164,20 @@ static void wrong_arrays_are_refused_and_nothing_is_written(void **state)
     complains("not of test.scale");
 }
 
+/* a file size limit is a full disk to us; its signal does not end the program, or an engine that embeds the library */
+static void a_file_size_limit_is_an_error_not_an_end(void **state)
+{
+    (void)state;
+    make_inputs();
+    char script[8192];
+    snprintf(script, sizeof script,
+             "ulimit -f 0; exec \"$0\" run --device host --problem '" PROBLEM "' --q '%s' --k '%s' --v '%s' --o '%s'",
+             scratch("q.npy"), scratch("k.npy"), scratch("v.npy"), scratch("limited.npy"));
+    assert_int_equal(attune_in_shell(script)->signal, 0);
+    assert_true(attune_in_shell(script)->exit_code > 0);
+    assert_int_not_equal(access(scratch("limited.npy"), F_OK), 0);
+}
+
 /* an output that cannot be written, or is also something else, must not cost another output or an input */
 static void outputs_are_checked_before_anything_runs(void **state)
 {
@@ -198,6 +212,7 @@ int main(void)
         cmocka_unit_test(zero_scores_give_means),
         cmocka_unit_test(narrow_dtypes_are_read_from_float64_and_written_as_asked),
         cmocka_unit_test(wrong_arrays_are_refused_and_nothing_is_written),
+        cmocka_unit_test(a_file_size_limit_is_an_error_not_an_end),
         cmocka_unit_test(outputs_are_checked_before_anything_runs),
     };
     return cmocka_run_group_tests(tests, program_setup, program_teardown);
