@@ -15,6 +15,19 @@ struct sandbox *sandbox_of(lua_State *L)
     return *(struct sandbox **)lua_getextraspace(L);
 }
 
+/* where the innermost Lua function stands; "" outside of any. Allocates nothing, so that the allocator may ask */
+static void position_now(lua_State *L, char *position, size_t bytes)
+{
+    lua_Debug where;
+    position[0] = '\0';
+    for (int level = 0; L != NULL && position[0] == '\0' && lua_getstack(L, level, &where); level++) {
+        lua_getinfo(L, "Sl", &where);
+        if (where.currentline > 0) {
+            snprintf(position, bytes, "%s:%d: ", where.short_src, where.currentline);
+        }
+    }
+}
+
 static void *limited_allocate(void *data, void *block, size_t old_bytes, size_t new_bytes)
 {
     struct sandbox *sandbox = data;
@@ -27,6 +40,7 @@ static void *limited_allocate(void *data, void *block, size_t old_bytes, size_t 
         return NULL;
     }
     if (new_bytes > old_bytes && new_bytes - old_bytes > sandbox->memory_limit - sandbox->memory_used) {
+        position_now(sandbox->lua, sandbox->refused_at, sizeof sandbox->refused_at); /* Lua tells no handler */
         return NULL;
     }
     void *fresh = realloc(block, new_bytes);
@@ -86,7 +100,13 @@ void sandbox_load(lua_State *L, const char *bytes, size_t length, const char *na
 {
     char chunk[128];
     snprintf(chunk, sizeof chunk, "=%s", name);
-    if (luaL_loadbufferx(L, bytes, length, chunk, "t") != LUA_OK) {
+    int outcome = luaL_loadbufferx(L, bytes, length, chunk, "t");
+    if (outcome != LUA_OK) {
+        const char *text = lua_tostring(L, -1);
+        if (outcome == LUA_ERRSYNTAX &&
+            strncmp(text, name, strlen(name)) != 0) { /* bytecode, nesting: Lua names no file */
+            lua_pushfstring(L, "%s: %s", name, text);
+        }
         lua_error(L);
     }
     lua_rawgeti(L, LUA_REGISTRYINDEX, sandbox_of(L)->environment);
@@ -245,13 +265,7 @@ static int describe_error(lua_State *L)
         (text != NULL && (strncmp(text, "templates/", 10) == 0 || strncmp(text, "generator/lua/", 14) == 0))) {
         return 1;
     }
-    lua_Debug where;
-    for (int level = 1; position[0] == '\0' && lua_getstack(L, level, &where); level++) {
-        lua_getinfo(L, "Sl", &where);
-        if (where.currentline > 0) {
-            snprintf(position, sizeof position, "%s:%d: ", where.short_src, where.currentline);
-        }
-    }
+    position_now(L, position, sizeof position);
     if (text != NULL) {
         lua_pushfstring(L, "%s%s", position, text);
     } else {
@@ -270,6 +284,7 @@ attune_status sandbox_protect(struct sandbox *sandbox, lua_CFunction function, v
     }
     sandbox_refill(L, 1);
     sandbox->raised = ATTUNE_OK;
+    sandbox->refused_at[0] = '\0';
     locale_t previous = locale_enter();
     lua_pushcfunction(L, describe_error);
     lua_pushcfunction(L, function);
@@ -277,8 +292,8 @@ attune_status sandbox_protect(struct sandbox *sandbox, lua_CFunction function, v
     int outcome = lua_pcall(L, 1, 0, top + 1);
     locale_leave(previous);
     if (outcome == LUA_ERRMEM) {
-        status = error_set(error, ATTUNE_NO_MEMORY, "Lua needs more than its memory limit of %zu bytes",
-                           sandbox->memory_limit);
+        status = error_set(error, ATTUNE_NO_MEMORY, "%sLua needs more than its memory limit of %zu bytes",
+                           sandbox->refused_at, sandbox->memory_limit);
     } else if (outcome != LUA_OK) {
         const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error without a text";
         status = error_set(error, sandbox->raised != ATTUNE_OK ? sandbox->raised : ATTUNE_INVALID, "%s", text);

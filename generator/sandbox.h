@@ -24,6 +24,7 @@ struct sandbox {
     int64_t instructions_left;
     size_t memory_limit;
     size_t memory_used;
+    char refused_at[96]; /* "file:line: " of the last allocation that the limit refused in this call, else "" */
     attune_status
         raised;      /* what sandbox_raise or the limit said of the error under way; ATTUNE_OK: an ordinary Lua error */
     int globals;     /* registry: the table behind every chunk's _ENV; filled before chunks run */

@@ -54,7 +54,7 @@ static void names_that_reach_outside_do_not_exist(void **state)
 static void bytecode_is_refused(void **state)
 {
     (void)state;
-    assert_fails("\x1bLua", ATTUNE_INVALID, "attempt to load a binary chunk");
+    assert_fails("\x1bLua", ATTUNE_INVALID, "templates/probe.lua: attempt to load a binary chunk");
 }
 
 static void addresses_never_become_text(void **state)
@@ -104,7 +104,8 @@ static void memory_ends_at_the_limit(void **state)
     (void)state;
     assert_fails("local t = {} for i = 1, 1e6 do t[i] = ('x'):rep(1000) .. i end", ATTUNE_NO_MEMORY,
                  "memory limit of 16777216");
-    assert_fails("local s = 'x' while true do s = s .. s end", ATTUNE_NO_MEMORY, "memory limit");
+    assert_fails("local s = 'x'\nwhile true do\ns = s .. s end", ATTUNE_NO_MEMORY,
+                 "templates/probe.lua:3: Lua needs more than its memory limit");
     assert_fails("local function f() return 1 + f() end f()", ATTUNE_NO_MEMORY, "memory limit");
 }
 
