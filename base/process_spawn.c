@@ -283,7 +283,9 @@ attune_status process_spawn(const struct process_options *options, bool with_inp
         made = input[0] >= 0;
     }
     if (!made) {
-        status = error_errno(error, errno, "cannot start %s: no pipe", plan.path);
+        /* a limit of FIRST_FILE or less is EINVAL to fcntl */
+        status = error_errno(error, errno == EINVAL ? EMFILE : errno,
+                             "cannot start %s: no pipe (`ulimit -n` and open files decide)", plan.path);
         goto out;
     }
     memcpy(plan.files, (int[]){input[0], output[1], errors[1], exec_status[1]}, sizeof plan.files);

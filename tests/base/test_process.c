@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -378,6 +379,31 @@ static void path_lookup_skips_the_working_folder(void **state)
     free(here);
 }
 
+static void too_few_descriptors_are_named(void **state)
+{
+    (void)state;
+    static const char *const argv[] = {"/bin/true", NULL};
+    struct process_options options = {.argv = argv};
+    struct process_result result = {0};
+    struct rlimit before, small;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    static const rlim_t limits[] = {8, 12};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        struct error error = {0};
+        small = before;
+        small.rlim_cur = limits[i];
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &small), 0);
+        attune_status status = process_run(&options, &result, &error);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_int_equal(status, ATTUNE_IO);
+        assert_non_null(strstr(error.message, "Too many open files"));
+        assert_non_null(strstr(error.message, "ulimit -n"));
+    }
+    struct error error = {0};
+    assert_int_equal(process_run(&options, &result, &error), ATTUNE_OK);
+    process_result_free(&result);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +425,7 @@ int main(void)
         cmocka_unit_test(ignored_children_end_with_a_message),
         cmocka_unit_test(child_outlives_the_thread_that_started_it),
         cmocka_unit_test(path_lookup_skips_the_working_folder),
+        cmocka_unit_test(too_few_descriptors_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
