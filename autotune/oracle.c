@@ -124,16 +124,17 @@ void oracle_set_judge(struct oracle *oracle, const struct judge *judge)
 
 attune_status oracle_check_host(const struct oracle *oracle, struct error *error)
 {
-    /* fibers on a few cores: of the order of 10^9 operations a second */
-    static const double operations_limit = 5e10, operations_a_second = 1e9;
+    /* fibers on a few cores: of the order of 10^9 operations a second, four launches a candidate */
+    static const double operations_limit = 4e9, operations_a_second = 1e9;
     if (oracle->operations <= operations_limit) {
         return ATTUNE_OK;
     }
     return error_set(
         error, ATTUNE_INVALID,
-        "the problem takes %.2g operations, about %.0f minutes a launch on the host device, whose limit is %.2g: use "
-        "shorter lengths, fewer heads or a smaller batch there; the kernels are the same",
-        oracle->operations, oracle->operations / operations_a_second / 60.0, operations_limit);
+        "the problem takes %.2g operations, about %.0f s a launch on the host device, where the limit for "
+        "checking candidates is %.2g: use shorter lengths, fewer heads or a smaller batch; the kernels are the "
+        "same",
+        oracle->operations, oracle->operations / operations_a_second, operations_limit);
 }
 
 double oracle_operations(const struct oracle *oracle)

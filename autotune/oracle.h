@@ -66,7 +66,7 @@ struct oracle {
 attune_status oracle_prepare(struct oracle *oracle, bool companions, struct error *error);
 /* Large cases are answered on the device from now on. The judge must outlive the oracle and be of its only device. */
 void oracle_set_judge(struct oracle *oracle, const struct judge *judge);
-/* The host device is for small problems: ATTUNE_INVALID, with an estimate, for one whose single launch would take
+/* The host device is for small problems: ATTUNE_INVALID, with an estimate, for one whose candidates would take
  * minutes */
 attune_status oracle_check_host(const struct oracle *oracle, struct error *error);
 double oracle_operations(const struct oracle *oracle); /* floating-point operations of the problem; 0 unknown */
