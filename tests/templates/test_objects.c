@@ -107,7 +107,47 @@ static void defaults_use_no_scratch(void **state)
     }
 }
 
-/* both changes to the default make objects, and these differ */
+/* The mnemonics of an object in order, a line each: what changes when the work does, not when an address does. False
+ * when there is no disassembler for the target. */
+static bool mnemonics(const char *target_text, const struct compile_result *result, struct buffer *into)
+{
+    struct buffer text = BUFFER_INIT;
+    struct target target;
+    assert_int_equal(target_parse(target_text, &target, NULL), ATTUNE_OK);
+    attune_status status = compiler_disassemble(pool, &target, result->object.data, result->object.length, &text, NULL);
+    char *next = text.data;
+    for (char *line = status == ATTUNE_OK ? strsep(&next, "\n") : NULL; line != NULL; line = strsep(&next, "\n")) {
+        /* "  1900:  s_load_dwordx4 s[28:31], ..." and "  /.0010./  LDC R1, c[0x0][0x28] ;" */
+        const char *after = strstr(line, "*/") != NULL ? strstr(line, "*/") + 2 : strstr(line, ":  ");
+        after = after != NULL ? after + strspn(after, ": \t") : "";
+        after = *after == '@' ? after + strcspn(after, " ") : after; /* a predicate */
+        after += strspn(after, " ");
+        if (strcspn(after, " ;") > 0) {
+            buffer_append(into, after, strcspn(after, " ;"));
+            buffer_text(into, "\n");
+        }
+    }
+    buffer_free(&text);
+    return status == ATTUNE_OK;
+}
+
+static void instructions_differ(const char *target, const struct compile_result *a, const struct compile_result *b,
+                                const char *one, const char *other)
+{
+    struct buffer first = BUFFER_INIT, second = BUFFER_INIT;
+    if (mnemonics(target, a, &first) && mnemonics(target, b, &second)) {
+        assert_true(first.length > 1000); /* a kernel, not an empty listing */
+        if (strcmp(buffer_string(&first), buffer_string(&second)) == 0) {
+            fail_msg("%s: '%s' and '%s' give the same instructions", target, one, other);
+        }
+    } else {
+        print_message("%s: no disassembler for it here, bytes were compared\n", target);
+    }
+    buffer_free(&first);
+    buffer_free(&second);
+}
+
+/* both changes to the default make objects, and these differ, in their bytes and in their instructions */
 static void objects_differ(const char *problem, const char *target, const char *one, const char *other)
 {
     struct candidate candidate;
@@ -115,6 +155,9 @@ static void objects_differ(const char *problem, const char *target, const char *
     bool built = build(problem, target, one, &candidate, &a) && build(problem, target, other, &candidate, &b);
     if (built && a.object.length == b.object.length && memcmp(a.object.data, b.object.data, a.object.length) == 0) {
         fail_msg("%s: '%s' and '%s' give the same object", target, one, other);
+    }
+    if (built) {
+        instructions_differ(target, &a, &b, one, other);
     }
     compile_result_free(&a);
     compile_result_free(&b);
