@@ -150,7 +150,12 @@ static attune_status explain(struct cli *cli, struct session *session, const str
     if (status == ATTUNE_OK) {
         json_object_set_new(cli->result, "plan", describe_plan(&info));
         json_set_text(cli->result, "why", why(&info, choices));
-    } else if (status == ATTUNE_FORBIDDEN || status == ATTUNE_NOT_FOUND || status == ATTUNE_UNSUPPORTED) {
+    } else if (status == ATTUNE_FORBIDDEN) { /* explaining compiles nothing: a miss is the answer */
+        json_set_text(
+            cli->result, "why",
+            "nothing is stored for this specialisation on this device: a first call would compile the default "
+            "candidate, or tune with ATTUNE_JIT=tune, or fail with ATTUNE_JIT=forbid");
+    } else if (status == ATTUNE_NOT_FOUND || status == ATTUNE_UNSUPPORTED) {
         json_set_text(cli->result, "why", missing.message);
     } else {
         return error_set(error, status, "%s", missing.message);

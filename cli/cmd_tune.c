@@ -162,6 +162,7 @@ static void interrupt(int number)
 struct watch {
     struct progress progress;
     bool told_bytes;
+    const char *name; /* of the problem, "" when it has none */
 };
 
 static void report(void *data, const struct tune_progress *now)
@@ -170,7 +171,8 @@ static void report(void *data, const struct tune_progress *now)
     if (!watch->told_bytes && now->device_bytes > 0) {
         char bytes[32];
         format_bytes(now->device_bytes, bytes);
-        fprintf(stderr, "attune tune: takes %s of device memory, its own\n", bytes);
+        fprintf(stderr, "attune tune: %s%stakes %s of device memory for itself\n", watch->name,
+                watch->name[0] != '\0' ? ": " : "", bytes);
         watch->told_bytes = true;
     }
     static const char *const stages[] = {
@@ -262,7 +264,7 @@ static attune_status tune_one(struct cli *cli, struct compiler_pool *pool, struc
                               struct error *error)
 {
     struct tune_result result = {0};
-    struct watch watch = {0};
+    struct watch watch = {.name = item->name};
     progress_begin(&watch.progress);
     attune_status status =
         tune_run(cli->generator, pool, store, &item->problem, settings, report, &watch, &result, error);
