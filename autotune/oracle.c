@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void oracle_case_free(struct oracle_case *test)
 {
@@ -135,6 +136,29 @@ attune_status oracle_check_host(const struct oracle *oracle, struct error *error
         "checking candidates is %.2g: use shorter lengths, fewer heads or a smaller batch; the kernels are the "
         "same",
         oracle->operations, oracle->operations / operations_a_second, operations_limit);
+}
+
+attune_status oracle_check_memory(uint64_t bytes, const struct driver_device *device, struct error *error)
+{
+    const double gib = 1024.0 * 1024.0 * 1024.0;
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    double here = pages > 0 && page_bytes > 0 ? (double)pages * (double)page_bytes : 0.0;
+    if (device->memory_bytes > 0 && bytes > device->memory_bytes) {
+        return error_set(
+            error, ATTUNE_NO_MEMORY,
+            "checking takes %.1f GiB of device memory, %s has %.1f GiB: use shorter lengths, fewer heads or "
+            "a smaller batch",
+            (double)bytes / gib, device->name, (double)device->memory_bytes / gib);
+    }
+    /* the host device's memory is this machine's, and inputs and answers are in it besides */
+    if (device->target.vendor == TARGET_HOST && here > 0.0 && 2.0 * (double)bytes > here) {
+        return error_set(
+            error, ATTUNE_NO_MEMORY,
+            "checking takes about %.1f GiB of memory, this machine has %.1f GiB: use shorter lengths, fewer "
+            "heads or a smaller batch",
+            2.0 * (double)bytes / gib, here / gib);
+    }
+    return ATTUNE_OK;
 }
 
 double oracle_operations(const struct oracle *oracle)

@@ -69,6 +69,9 @@ void oracle_set_judge(struct oracle *oracle, const struct judge *judge);
 /* The host device is for small problems: ATTUNE_INVALID, with an estimate, for one whose candidates would take
  * minutes */
 attune_status oracle_check_host(const struct oracle *oracle, struct error *error);
+/* Systems promise memory that they do not have and end a process when it is used: ATTUNE_NO_MEMORY, with both sizes,
+ * when the device has less than `bytes`; of the host device, whose memory also holds inputs and answers, twice that. */
+attune_status oracle_check_memory(uint64_t bytes, const struct driver_device *device, struct error *error);
 double oracle_operations(const struct oracle *oracle); /* floating-point operations of the problem; 0 unknown */
 
 /* make a case's inputs and answers unless they are there; thread-safe for attention */

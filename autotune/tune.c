@@ -89,6 +89,12 @@ static void *prepare_references(void *data)
     return NULL;
 }
 
+/* of the device's memory, checks and timing together */
+static uint64_t bytes_wanted(const struct tuning *t)
+{
+    return oracle_device_bytes(t->checks) + (t->timed ? timing_bytes_wanted(t->oracle, &t->device) : 0);
+}
+
 static attune_status open_device(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
                                  struct error *error)
 {
@@ -115,7 +121,7 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
     if (status == ATTUNE_OK) {
         status = oracle_device_create(t->oracle, t->driver, t->ordinal, true, &t->checks, error);
     }
-    return status;
+    return status == ATTUNE_OK ? oracle_check_memory(bytes_wanted(t), &t->device, error) : status;
 }
 
 /* Bytes are said before they are taken. The oracle's are allocated case by case, timing's here. */
@@ -123,7 +129,7 @@ static attune_status open_timing(struct tuning *t, struct error *error)
 {
     struct tune_progress *counts = &t->result->counts;
     counts->candidates = t->list.count;
-    counts->device_bytes = oracle_device_bytes(t->checks) + (t->timed ? timing_bytes_wanted(t->oracle, &t->device) : 0);
+    counts->device_bytes = bytes_wanted(t);
     tell(t, TUNE_COMPILE);
     if (t->is_preparing == false && t->oracle->is_attention) {
         t->is_preparing = pthread_create(&t->preparing, NULL, prepare_references, t) == 0;

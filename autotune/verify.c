@@ -221,6 +221,9 @@ attune_status verify_run(struct generator *generator, struct compiler_pool *pool
         status = open_places(state, error);
     }
     if (status == ATTUNE_OK) {
+        status = oracle_check_memory(oracle_device_bytes(state->places[0].device), &state->device, error);
+    }
+    if (status == ATTUNE_OK) {
         status = road_open(&road, pool, options->store, &state->target, options->sanitize, true, error);
     }
     if (status == ATTUNE_OK && state->device.target.vendor != TARGET_HOST) {

@@ -252,6 +252,20 @@ static void an_output_without_folder_is_refused_before_compiling(void **state)
     complains("Not a directory");
 }
 
+/* promised memory that is not there would end the process, or another, when it is used */
+static void problems_larger_than_memory_are_refused_with_both_sizes(void **state)
+{
+    (void)state;
+    const char *problem = "dtype=f16 batch=1 heads=1 seqlen_q=2147483647 seqlen_k=0 head_dim=256";
+    attune("verify", "--problem", problem, "--device", "host", NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("GiB");
+    complains("use shorter lengths");
+    attune("tune", "--problem", problem, "--device", "host", "--count", "1", NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("use shorter lengths");
+}
+
 static void messages_bring_no_control_bytes(void **state)
 {
     (void)state;
@@ -317,6 +331,7 @@ int main(void)
         cmocka_unit_test(a_problems_file_is_refused_with_its_line),
         cmocka_unit_test(files_that_are_no_text_are_refused),
         cmocka_unit_test(an_output_without_folder_is_refused_before_compiling),
+        cmocka_unit_test(problems_larger_than_memory_are_refused_with_both_sizes),
         cmocka_unit_test(messages_bring_no_control_bytes),
         cmocka_unit_test(answers_that_cannot_be_written_are_failures),
         cmocka_unit_test(refusals_leave_nothing_behind),
