@@ -1,6 +1,7 @@
 /* space.c - `attune compile --space`: every candidate's object into the store, without a device. */
 #include "autotune/objects.h"
 #include "autotune/plan_order.h"
+#include "autotune/publish.h"
 #include "autotune/tune.h"
 #include "base/process.h"
 
@@ -43,6 +44,19 @@ static void count_values(struct space_result *result, const struct candidate *ca
     }
 }
 
+/* The default candidate's object gets its record, so that a filled store serves without a compiler. */
+static attune_status publish_if_default(struct store *store, const struct target *target, const struct problem *problem,
+                                        const char *standard, const struct object_job *job, struct error *error)
+{
+    struct record record = {0};
+    if (strcmp(job->name, standard) != 0) {
+        return ATTUNE_OK;
+    }
+    attune_status status = publish_default(store, target, problem, job, &record, error);
+    record_free(&record);
+    return status;
+}
+
 attune_status tune_compile_space(struct generator *generator, struct compiler_pool *pool, struct store *store,
                                  const struct problem *problem, const struct target *target,
                                  const char *candidates_file, tune_report report, void *data,
@@ -55,7 +69,8 @@ attune_status tune_compile_space(struct generator *generator, struct compiler_po
     const struct object_job *job;
     struct digest *digests = NULL;
     int objects = 0;
-    char first[512] = "";
+    char first[512] = "", standard[CANDIDATE_TEXT_BYTES] = "";
+    struct candidate fallback;
     attune_status first_status = ATTUNE_OK;
     double begin = clock_seconds();
     memset(result, 0, sizeof *result);
@@ -73,6 +88,12 @@ attune_status tune_compile_space(struct generator *generator, struct compiler_po
         status = pipeline_create(generator, &road, problem, list.items, list.count, compiler_pool_workers(pool),
                                  &pipeline, error);
     }
+    if (status == ATTUNE_OK) {
+        status = candidate_default(generator, problem, target, &fallback, error);
+    }
+    if (status == ATTUNE_OK) {
+        candidate_format(&fallback, standard);
+    }
     result->candidates = progress.candidates = list.count;
     while (status == ATTUNE_OK && (job = pipeline_next(pipeline)) != NULL) {
         if (job->status != ATTUNE_OK) {
@@ -87,6 +108,7 @@ attune_status tune_compile_space(struct generator *generator, struct compiler_po
             result->spilling += job->resources.scratch_bytes > 0;
             count_values(result, &job->candidate);
             digest_of(job->bytes.data, job->bytes.length, &digests[objects++]);
+            status = publish_if_default(store, target, problem, standard, job, error);
         }
         result->seconds = clock_seconds() - begin;
         progress.compiled = result->compiled;

@@ -61,7 +61,7 @@ attune_status tune_run(struct generator *generator, struct compiler_pool *pool, 
 void tune_result_free(struct tune_result *result);
 
 /* Compile every candidate of a problem for a target into the store, in parallel (`attune compile --space`). Needs no
- * device. */
+ * device. The default candidate also gets its default record: the store then serves where nobody may compile. */
 enum { SPACE_VALUES_MAX = 128 };
 struct space_result {
     int candidates, compiled, reused, failed;

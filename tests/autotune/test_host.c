@@ -307,6 +307,16 @@ static void a_space_is_compiled_into_the_store_once(void **state)
         assert_int_equal(again ? result.reused : result.compiled, cover.count);
     }
     candidate_list_free(&cover);
+    char specialisation[PROBLEM_TEXT_BYTES], folder[128];
+    struct record *records = NULL;
+    int count = 0;
+    default_folder(&target, folder);
+    assert_int_equal(problem_specialisation(&problem, specialisation, NULL), ATTUNE_OK);
+    assert_int_equal(store_records(parts->store, folder, specialisation, &records, &count, NULL), ATTUNE_OK);
+    assert_int_equal(count, 1); /* the default's: such a store serves where nobody may compile */
+    assert_int_equal(records[0].kind, RECORD_DEFAULT);
+    record_free(&records[0]);
+    free(records);
     static const char wrong[] = "block_q=64\n\nblock_q=17\n";
     assert_int_equal(file_write(list, wrong, sizeof wrong - 1, NULL), ATTUNE_OK);
     assert_int_equal(tune_compile_space(parts->generator, parts->pool, parts->store, &problem, &target, list, NULL,
