@@ -312,6 +312,8 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
     if (status == ATTUNE_OK && store_path(store)[0] == '\0') {
         status = error_set(error, ATTUNE_IO, "--space needs a folder to keep objects in: give --store FOLDER");
     }
+    attune_status first = ATTUNE_OK;
+    int failed = 0;
     json_t *spaces = json_array();
     table_begin(&table,
                 "problem|target|>candidates|>compiled|>from store|>failed|>distinct|>spill|rarest value|>seconds");
@@ -325,7 +327,16 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
                                     options_text(&cli->options, "candidates"), report_space, &progress, &space, error);
         progress_end(&progress);
         if (status != ATTUNE_OK) {
-            break;
+            if (problems->count * count == 1) {
+                break;
+            }
+            /* one problem's trouble is no reason to leave the others uncompiled */
+            fprintf(stderr, "attune compile: %s%s%s\n", problems->items[i / count].name,
+                    problems->items[i / count].name[0] != '\0' ? ": " : "", error->message);
+            first = first != ATTUNE_OK ? first : status;
+            failed++;
+            status = ATTUNE_OK;
+            continue;
         }
         char text[PROBLEM_TEXT_BYTES] = "", name[TARGET_TEXT_BYTES], rarest[80];
         json_t *row = json_object();
@@ -357,6 +368,9 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
     json_object_set_new(cli->result, "spaces", spaces);
     if (status == ATTUNE_OK) {
         json_set_text(cli->result, "store", cli_store_place(store));
+    }
+    if (status == ATTUNE_OK && failed > 0) {
+        status = error_set(error, first, "%d of %d spaces could not be compiled", failed, problems->count * count);
     }
     if (status == ATTUNE_OK && cli_store_place(store)[0] == '\0') {
         status =
