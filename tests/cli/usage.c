@@ -219,6 +219,27 @@ static void put(const char *path, const char *bytes, size_t length)
 }
 
 /* a NUL byte would end a line unseen, and what follows it would be ignored */
+/* a failing problem among others: told by name, exit 1, and the others are done */
+static void one_bad_problem_leaves_the_others_done(void **state)
+{
+    (void)state;
+    const char *path = scratch("two.txt"), *list = scratch("one-candidate.txt"), *store = scratch("two-store");
+    put(path, "bad: heads=1 seqlen_q=8 head_dim=16 softcap=2\ngood: heads=1 seqlen_q=8 head_dim=16\n", 83);
+    put(list, "block_q=64\n", 11);
+    const struct process_result *result = attune("compile", "--space", "--problems", path, "--target", "host",
+                                                 "--candidates", list, "--store", store, NULL);
+    if (result->exit_code == EXIT_IS_MISSING) {
+        skip();
+    }
+    exits_with(EXIT_IS_FAILED);
+    complains("softcap");
+    says("good");
+    attune("tune", "--problems", path, "--device", "host", "--count", "1", "--store", store, NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("softcap");
+    says("good");
+}
+
 static void files_that_are_no_text_are_refused(void **state)
 {
     (void)state;
@@ -329,6 +350,7 @@ int main(void)
         cmocka_unit_test(resuming_is_refused_by_name),
         cmocka_unit_test(missing_devices_have_their_own_exit_code),
         cmocka_unit_test(a_problems_file_is_refused_with_its_line),
+        cmocka_unit_test(one_bad_problem_leaves_the_others_done),
         cmocka_unit_test(files_that_are_no_text_are_refused),
         cmocka_unit_test(an_output_without_folder_is_refused_before_compiling),
         cmocka_unit_test(problems_larger_than_memory_are_refused_with_both_sizes),
