@@ -64,20 +64,18 @@ static attune_status plan_choice(const struct request *request, const struct cho
     return status;
 }
 
-/* A default record is the answer to a miss for the problem it was made for. Is its candidate also what a miss would
- * compile for this one? Yes where nobody can compile: then any right kernel is better than none. */
-static bool is_default_here(const struct request *request, const struct choice *choice)
+/* The candidate that a miss would compile for the problem, "" where nobody can compile. A default record was made for
+ * another problem perhaps: it serves here if it is of this candidate, or when any right kernel is better than none. */
+static void default_here(const struct request *request, char candidate[RECORD_CANDIDATE_BYTES])
 {
     const attune_device *device = request->device;
     const attune_context *context = device->context;
-    char candidate[RECORD_CANDIDATE_BYTES];
-    if (choice->rung != ATTUNE_RUNG_DEFAULT || request->candidate != NULL || !context->has_jit ||
-        context->mode == ATTUNE_JIT_FORBID || context->jit.default_candidate == NULL ||
+    if (request->candidate != NULL || !context->has_jit || context->mode == ATTUNE_JIT_FORBID ||
+        context->jit.default_candidate == NULL ||
         context->jit.default_candidate(context->jit.data, request->problem, &device->facts.target, candidate, NULL) !=
             ATTUNE_OK) {
-        return true;
+        candidate[0] = '\0';
     }
-    return strcmp(candidate, choice->record.candidate) == 0;
 }
 
 /* ATTUNE_NOT_FOUND: nothing stored serves, `error` says what came nearest */
@@ -85,6 +83,8 @@ static attune_status plan_from_store(struct request *request, attune_plan **plan
 {
     struct choices choices;
     attune_context *context = request->device->context;
+    char standard[RECORD_CANDIDATE_BYTES];
+    bool asked = false; /* the generator, once and only when a default record comes up */
     attune_status status =
         choose_records(request->device, request->problem, request->lowest, request->candidate, &choices, error);
     if (status != ATTUNE_OK) {
@@ -99,8 +99,14 @@ static attune_status plan_from_store(struct request *request, attune_plan **plan
             context->jit.tune != NULL && request->candidate == NULL) {
             break;
         }
-        if (!is_default_here(request, choices.items[i])) {
-            continue;
+        if (choices.items[i]->rung == ATTUNE_RUNG_DEFAULT) {
+            if (!asked) {
+                default_here(request, standard);
+                asked = true;
+            }
+            if (standard[0] != '\0' && strcmp(standard, choices.items[i]->record.candidate) != 0) {
+                continue;
+            }
         }
         status = plan_choice(request, choices.items[i], plan, error);
         request->broken += status == ATTUNE_NOT_FOUND;
