@@ -70,7 +70,6 @@ attune_status tune_compile_space(struct generator *generator, struct compiler_po
     struct digest *digests = NULL;
     int objects = 0;
     char first[512] = "", standard[CANDIDATE_TEXT_BYTES] = "";
-    struct candidate fallback;
     attune_status first_status = ATTUNE_OK;
     double begin = clock_seconds();
     memset(result, 0, sizeof *result);
@@ -88,12 +87,7 @@ attune_status tune_compile_space(struct generator *generator, struct compiler_po
         status = pipeline_create(generator, &road, problem, list.items, list.count, compiler_pool_workers(pool),
                                  &pipeline, error);
     }
-    if (status == ATTUNE_OK) {
-        status = candidate_default(generator, problem, target, &fallback, error);
-    }
-    if (status == ATTUNE_OK) {
-        candidate_format(&fallback, standard);
-    }
+    candidate_format(&list.items[0], standard); /* the order begins with the default */
     result->candidates = progress.candidates = list.count;
     while (status == ATTUNE_OK && (job = pipeline_next(pipeline)) != NULL) {
         if (job->status != ATTUNE_OK) {
