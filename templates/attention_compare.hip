@@ -1,4 +1,4 @@
-% local kernel = import("kernel")
+% local kernel, judge = import("kernel"), import("attention_judge")
 // Error over allowed error for each row of an attention output: |o - reference| / allowed, and the same for lse.
 // At most 1 passes; infinity stands for NaN where the reference has a number and the like.
 
@@ -7,23 +7,7 @@ constexpr int THREADS = ${d.threads}, ROWS = ${d.rows}, SHARE = THREADS / ROWS; 
 
 typedef ${kernel.types[p.o_dtype].name} o_type;
 
-union double_bits {
-    double value;
-    u64 bits;
-};
-
-// by Newton from a guess of half the exponent; 0 for 0, NaN and infinity as they are
-device_function double square_root(double x)
-{
-    if (!(x > 0.0) || x > 1e300)
-        return x;
-    double_bits guess;
-    guess.value = x;
-    guess.bits = (guess.bits >> 1) + 0x1ff8000000000000ull;
-    for (int step = 0; step < 6; ++step)
-        guess.value = 0.5 * (guess.value + x / guess.value);
-    return guess.value;
-}
+${judge.square_root}
 
 device_function float ratio_of(double error, double allowed)
 {

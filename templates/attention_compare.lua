@@ -2,14 +2,8 @@
 --
 -- Runs where the rows already are, so that judging a candidate costs no copy. Written by hand, like the reference.
 
-local kernel = import("kernel")
-
-local THREADS, ROWS = 128, 8
-
-local function size(name, minimum)
-    return { name = name, kind = "integer", role = "size", always = true, required = true, min = minimum, max = 2147483647,
-             doc = "run-time size" }
-end
+local kernel, judge = import("kernel"), import("attention_judge")
+local THREADS, ROWS, size = judge.threads, judge.rows, judge.size
 
 return {
     name = "attention.compare",
@@ -48,16 +42,7 @@ return {
             for _, name in ipairs({ "heads", "seqlen_q" }) do
                 arguments[#arguments + 1] = { name, "i32" }
             end
-            for _, name in ipairs({ "origin_x", "origin_y", "origin_z" }) do
-                arguments[#arguments + 1] = { name, "u32" }
-            end
-            local static_bytes, dynamic_bytes = kernel.shared_split(t, d.shared)
-            return {
-                kernel = "attention_compare", threads = THREADS,
-                static_shared_bytes = static_bytes, dynamic_shared_bytes = dynamic_bytes, arguments = arguments,
-                grid = { { { "seqlen_q", ROWS } }, { { "heads", 1 } }, { { "batch", 1 } } },
-                blocks_per_unit = 0, fixed = {}, limits = {}, workspace = { constant = 0, factor = 0, dims = {} },
-            }
+            return judge.launch(kernel, t, d, "attention_compare", arguments)
         end,
     } },
 }

@@ -1,4 +1,4 @@
-% local kernel = import("kernel")
+% local kernel, judge = import("kernel"), import("attention_judge")
 % local T = kernel.types
 % local unit = { f16 = "0x1p-11", bf16 = "0x1p-8", f32 = "0x1p-23" }
 % local coarser = { f16 = 2, bf16 = 3, f32 = 1 }
@@ -19,10 +19,7 @@ typedef ${T[p.k_dtype].name} k_type;
 typedef ${T[p.v_dtype].name} v_type;
 typedef ${T[p.o_dtype].name} o_type;
 
-union double_bits {
-    double value;
-    u64 bits;
-};
+${judge.square_root}
 
 device_function double largest_of(double a, double b) { return a > b ? a : b; }
 device_function double magnitude(double a) { return a < 0.0 ? -a : a; }
@@ -63,19 +60,6 @@ device_function double logarithm(double x)
     for (int n = 25; n > 0; n -= 2)  // 2 atanh t, |t| < 0.172
         sum = sum * s + 1.0 / n;
     return whole * 0.69314718055994530942 + 2.0 * t * sum;
-}
-
-// by Newton from a guess of half the exponent; 0 for 0
-device_function double square_root(double x)
-{
-    if (!(x > 0.0))
-        return x;
-    double_bits guess;
-    guess.value = x;
-    guess.bits = (guess.bits >> 1) + 0x1ff8000000000000ull;
-    for (int step = 0; step < 6; ++step)
-        guess.value = 0.5 * (guess.value + x / guess.value);
-    return guess.value;
 }
 
 % if p.dropout ~= 0 then

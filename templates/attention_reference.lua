@@ -4,9 +4,8 @@
 -- (docs/numerics.md). It is written by hand, apart from the kernels it judges: no shuffles, no matrix instructions, no fast
 -- functions, exponential and Philox of its own. The CPU reference judges it in turn. Not to be tuned: it has one candidate.
 
-local kernel = import("kernel")
-
-local THREADS, ROWS = 128, 8
+local kernel, judge = import("kernel"), import("attention_judge")
+local THREADS, ROWS, size = judge.threads, judge.rows, judge.size
 
 local dtypes = { "f16", "bf16", "f32" }
 
@@ -18,11 +17,6 @@ local function dimension(name)
     return { name = name, kind = "integer", role = "compiled", always = true, required = true, min = 1, max = 256,
              doc = "elements of a row" }
 end
-local function size(name, minimum)
-    return { name = name, kind = "integer", role = "size", always = true, required = true, min = minimum,
-             max = 2147483647, doc = "run-time size" }
-end
-
 local function pointers(p)
     local function reading(dtype)
         return "const " .. kernel.types[dtype].name .. " *"
@@ -79,16 +73,7 @@ return {
             arguments[#arguments + 1] = { "dropout_threshold", "u32" }
             arguments[#arguments + 1] = { "scale", "f32" }
             arguments[#arguments + 1] = { "dropout_scale", "f32" }
-            for _, name in ipairs({ "origin_x", "origin_y", "origin_z" }) do
-                arguments[#arguments + 1] = { name, "u32" }
-            end
-            local static_bytes, dynamic_bytes = kernel.shared_split(t, d.shared)
-            return {
-                kernel = "attention_reference", threads = THREADS,
-                static_shared_bytes = static_bytes, dynamic_shared_bytes = dynamic_bytes, arguments = arguments,
-                grid = { { { "seqlen_q", ROWS } }, { { "heads", 1 } }, { { "batch", 1 } } },
-                blocks_per_unit = 0, fixed = {}, limits = {}, workspace = { constant = 0, factor = 0, dims = {} },
-            }
+            return judge.launch(kernel, t, d, "attention_reference", arguments)
         end,
     } },
 }
