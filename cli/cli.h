@@ -98,6 +98,17 @@ void problem_list_free(struct problem_list *list);
 /* whichever of --problem and --problems is given; both or none are refused */
 attune_status cli_problems(struct cli *cli, struct problem_list *list, struct error *error);
 
+/* Failures of a command that goes on: one problem's trouble is no reason to leave the others undone. Zero it first. */
+struct failures {
+    int count;
+    struct error first;
+};
+/* remembers the first, and where there are several problems says each at once, "attune COMMAND: NAME: message" */
+void failures_add(struct failures *failures, const char *command, int total, const struct named_problem *item,
+                  struct error *failure);
+/* ATTUNE_OK without failures; a single problem's own message; else "2 of 6 WHAT; the first: message" */
+attune_status failures_status(const struct failures *failures, int total, const char *what, struct error *error);
+
 /* the folder that results were kept in, "" when that was memory alone: a store falls back on its first failed write */
 const char *cli_store_place(const struct store *store);
 

@@ -312,30 +312,24 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
     if (status == ATTUNE_OK && store_path(store)[0] == '\0') {
         status = error_set(error, ATTUNE_IO, "--space needs a folder to keep objects in: give --store FOLDER");
     }
-    attune_status first = ATTUNE_OK;
-    int failed = 0;
+    struct failures failures = {0};
+    int total = problems->count * count;
     json_t *spaces = json_array();
     table_begin(&table,
                 "problem|target|>candidates|>compiled|>from store|>failed|>distinct|>spill|rarest value|>seconds");
-    for (int i = 0; i < problems->count * count && status == ATTUNE_OK; i++) {
+    for (int i = 0; i < total && status == ATTUNE_OK; i++) {
         const struct problem *problem = &problems->items[i / count].problem;
         const struct target *target = &targets[i % count];
         struct space_result space = {0};
         struct progress progress;
         progress_begin(&progress);
-        status = tune_compile_space(cli->generator, pool, store, problem, target,
-                                    options_text(&cli->options, "candidates"), report_space, &progress, &space, error);
+        struct error failure = {.message = ""};
+        attune_status one =
+            tune_compile_space(cli->generator, pool, store, problem, target, options_text(&cli->options, "candidates"),
+                               report_space, &progress, &space, &failure);
         progress_end(&progress);
-        if (status != ATTUNE_OK) {
-            if (problems->count * count == 1) {
-                break;
-            }
-            /* one problem's trouble is no reason to leave the others uncompiled */
-            fprintf(stderr, "attune compile: %s%s%s\n", problems->items[i / count].name,
-                    problems->items[i / count].name[0] != '\0' ? ": " : "", error->message);
-            first = first != ATTUNE_OK ? first : status;
-            failed++;
-            status = ATTUNE_OK;
+        if (one != ATTUNE_OK) {
+            failures_add(&failures, "compile", total, &problems->items[i / count], &failure);
             continue;
         }
         char text[PROBLEM_TEXT_BYTES] = "", name[TARGET_TEXT_BYTES], rarest[80];
@@ -369,8 +363,8 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
     if (status == ATTUNE_OK) {
         json_set_text(cli->result, "store", cli_store_place(store));
     }
-    if (status == ATTUNE_OK && failed > 0) {
-        status = error_set(error, first, "%d of %d spaces could not be compiled", failed, problems->count * count);
+    if (status == ATTUNE_OK) {
+        status = failures_status(&failures, total, "spaces could not be compiled", error);
     }
     if (status == ATTUNE_OK && cli_store_place(store)[0] == '\0') {
         status =

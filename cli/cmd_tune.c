@@ -309,31 +309,17 @@ static attune_status run(struct cli *cli, struct error *error)
     if (status == ATTUNE_OK) {
         status = compiler_pool_create(NULL, &pool, error);
     }
-    struct error first = {.message = ""};
-    int failed = 0;
+    struct failures failures = {0};
     json_t *results = json_array();
     signal(SIGINT, interrupt);
     for (int i = 0; i < problems.count && status == ATTUNE_OK && !interrupted; i++) {
         struct error failure = {.message = ""};
-        attune_status one = tune_one(cli, pool, store, &problems.items[i], &settings, results, &failure);
-        if (one == ATTUNE_OK) {
-            continue;
-        }
-        if (problems.items[i].name[0] != '\0') {
-            error_prefix(&failure, "%s", problems.items[i].name);
-        }
-        if (failed++ == 0) {
-            first = failure;
-        }
-        if (problems.count > 1) { /* one problem's trouble is no reason to leave the others untuned */
-            fprintf(stderr, "attune tune: %s\n", failure.message);
+        if (tune_one(cli, pool, store, &problems.items[i], &settings, results, &failure) != ATTUNE_OK) {
+            failures_add(&failures, "tune", problems.count, &problems.items[i], &failure);
         }
     }
-    if (status == ATTUNE_OK && failed > 0) {
-        status = failed == 1 && problems.count == 1
-                     ? error_set(error, first.status, "%s", first.message)
-                     : error_set(error, first.status, "%d of %d problems could not be tuned; the first: %s", failed,
-                                 problems.count, first.message);
+    if (status == ATTUNE_OK) {
+        status = failures_status(&failures, problems.count, "problems could not be tuned", error);
     }
     json_object_set_new(cli->result, "results", results);
     if (store != NULL) {

@@ -223,3 +223,28 @@ attune_status cli_sanitize(const char *text, enum sanitize *sanitize, struct err
     }
     return error_set(error, ATTUNE_INVALID, "--sanitize '%s' is not known: none, address or thread", text);
 }
+
+void failures_add(struct failures *failures, const char *command, int total, const struct named_problem *item,
+                  struct error *failure)
+{
+    if (item->name[0] != '\0') {
+        error_prefix(failure, "%s", item->name);
+    }
+    if (failures->count++ == 0) {
+        failures->first = *failure;
+    }
+    if (total > 1) {
+        fprintf(stderr, "attune %s: %s\n", command, failure->message);
+    }
+}
+
+attune_status failures_status(const struct failures *failures, int total, const char *what, struct error *error)
+{
+    const struct error *first = &failures->first;
+    if (failures->count == 0) {
+        return ATTUNE_OK;
+    }
+    return total == 1 ? error_set(error, first->status, "%s", first->message)
+                      : error_set(error, first->status, "%d of %d %s; the first: %s", failures->count, total, what,
+                                  first->message);
+}
