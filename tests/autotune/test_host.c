@@ -2,6 +2,7 @@
 #include "autotune/tune.h"
 #include "autotune/verify.h"
 #include "base/files.h"
+#include "parts.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -12,39 +13,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-struct parts {
-    struct generator *generator;
-    struct compiler_pool *pool;
-    struct store *store;
-    char folder[512];
-};
-
-static int set_up(void **state)
-{
-    struct parts *parts = calloc(1, sizeof *parts);
-    struct error error;
-    if (generator_create(NULL, &parts->generator, &error) != ATTUNE_OK ||
-        compiler_pool_create(NULL, &parts->pool, &error) != ATTUNE_OK ||
-        folder_temporary(parts->folder, sizeof parts->folder, &error) != ATTUNE_OK ||
-        store_open(parts->folder, &parts->store, &error) != ATTUNE_OK) {
-        print_error("%s\n", error.message);
-        return -1;
-    }
-    *state = parts;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct parts *parts = *state;
-    store_close(parts->store);
-    folder_remove(parts->folder);
-    compiler_pool_destroy(parts->pool);
-    generator_destroy(parts->generator);
-    free(parts);
-    return 0;
-}
 
 static void parse(struct parts *parts, const char *text, struct problem *problem)
 {
@@ -454,5 +422,5 @@ int main(void)
         cmocka_unit_test(a_broken_reference_lets_nothing_win),
         cmocka_unit_test(the_example_family_is_verified_by_its_own_reference),
     };
-    return cmocka_run_group_tests_name("host", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("host", tests, parts_set_up, parts_tear_down);
 }

@@ -2,6 +2,7 @@
  * candidate takes is a function of its object, so every run knows the truth. */
 #include "autotune/tune_on.h"
 #include "base/files.h"
+#include "parts.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -168,39 +169,6 @@ static struct driver scripted_driver(void)
     return driver;
 }
 
-struct parts {
-    struct generator *generator;
-    struct compiler_pool *pool;
-    struct store *store;
-    char folder[512];
-};
-
-static int set_up(void **state)
-{
-    struct parts *parts = calloc(1, sizeof *parts);
-    struct error error;
-    if (generator_create(NULL, &parts->generator, &error) != ATTUNE_OK ||
-        compiler_pool_create(NULL, &parts->pool, &error) != ATTUNE_OK ||
-        folder_temporary(parts->folder, sizeof parts->folder, &error) != ATTUNE_OK ||
-        store_open(parts->folder, &parts->store, &error) != ATTUNE_OK) {
-        print_error("%s\n", error.message);
-        return -1;
-    }
-    *state = parts;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct parts *parts = *state;
-    store_close(parts->store);
-    folder_remove(parts->folder);
-    compiler_pool_destroy(parts->pool);
-    generator_destroy(parts->generator);
-    free(parts);
-    return 0;
-}
-
 static void tune(struct parts *parts, const struct driver *driver, const struct tune_options *options,
                  tune_report report, void *data, struct tune_result *result)
 {
@@ -337,5 +305,5 @@ int main(void)
         cmocka_unit_test(a_dead_device_ends_with_the_best_so_far),
         cmocka_unit_test(a_budget_of_no_time_still_looks_at_the_default),
     };
-    return cmocka_run_group_tests_name("timed", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("timed", tests, parts_set_up, parts_tear_down);
 }
