@@ -172,13 +172,3 @@ double attention_operations(const struct attention *a)
     }
     return 2.0 * pairs * (double)(a->head_dim_qk + a->head_dim_v) * (double)(a->batch * a->heads);
 }
-
-double attention_bytes(const struct attention *a)
-{
-    double queries = (double)(a->batch * a->heads) * (double)a->seqlen_q;
-    double keys = (double)(a->batch * a->kv_heads) * (double)a->seqlen_k;
-    double dim_qk = (double)a->head_dim_qk, dim_v = (double)a->head_dim_v;
-    return queries * (dim_qk * (double)dtype_size(a->q.dtype) + dim_v * (double)dtype_size(a->o.dtype)) +
-           keys * (dim_qk * (double)dtype_size(a->k.dtype) + dim_v * (double)dtype_size(a->v.dtype)) +
-           (a->lse ? 4.0 * queries : 0.0);
-}

@@ -47,7 +47,4 @@ int64_t attention_visible(const struct attention *attention, int64_t query);
 /* floating-point operations: 2 (head_dim_qk + head_dim_v) for each visible pair */
 double attention_operations(const struct attention *attention);
 
-/* bytes of q, k, v, o and lse, each read or written once */
-double attention_bytes(const struct attention *attention);
-
 #endif

@@ -77,7 +77,6 @@ attune_status pipeline_create(struct generator *generator, const struct object_r
 /* The next job, done or failed (job->status), valid until the following call; NULL after the last. Expands ahead, so it
  * must be called by the generator's thread. */
 struct object_job *pipeline_next(struct pipeline *pipeline);
-int pipeline_done(struct pipeline *pipeline);     /* jobs whose object is there or failed, read or not */
 void pipeline_destroy(struct pipeline *pipeline); /* waits for compiles in flight; starts no more */
 
 #endif

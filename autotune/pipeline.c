@@ -26,9 +26,8 @@ struct pipeline {
     int window;
     struct slot *slots;
     struct expansion scratch;
-    int expanded; /* candidates put into slots */
-    int read;     /* candidates handed to the reader */
-    int done;
+    int expanded;  /* candidates put into slots */
+    int read;      /* candidates handed to the reader */
     int next_work; /* first candidate that no thread has taken */
     bool stop;
     pthread_mutex_t lock;
@@ -60,7 +59,6 @@ static void *work(void *data)
         object_obtain(pipeline->road, &slot->job, NULL);
         pthread_mutex_lock(&pipeline->lock);
         slot->state = SLOT_DONE;
-        pipeline->done++;
         pthread_cond_broadcast(&pipeline->changed);
     }
     pthread_mutex_unlock(&pipeline->lock);
@@ -114,7 +112,6 @@ static void expand_ahead(struct pipeline *pipeline)
                           pipeline->problem, &pipeline->scratch, &slot->job, NULL);
         pthread_mutex_lock(&pipeline->lock);
         slot->state = status == ATTUNE_OK ? SLOT_EXPANDED : SLOT_DONE;
-        pipeline->done += status != ATTUNE_OK;
         pipeline->expanded++;
         bool ready = pipeline->read < pipeline->expanded && slot_of(pipeline, pipeline->read)->state == SLOT_DONE;
         pthread_cond_broadcast(&pipeline->changed);
@@ -148,14 +145,6 @@ struct object_job *pipeline_next(struct pipeline *pipeline)
     pipeline->read++;
     pthread_mutex_unlock(&pipeline->lock);
     return &slot->job;
-}
-
-int pipeline_done(struct pipeline *pipeline)
-{
-    pthread_mutex_lock(&pipeline->lock);
-    int done = pipeline->done;
-    pthread_mutex_unlock(&pipeline->lock);
-    return done;
 }
 
 void pipeline_destroy(struct pipeline *pipeline)

@@ -148,11 +148,6 @@ void timing_destroy(struct timing *timing)
     free(timing);
 }
 
-uint64_t timing_bytes(const struct timing *timing)
-{
-    return (uint64_t)timing->set_count * set_bytes(timing->test);
-}
-
 double timing_set_bytes(const struct timing *timing)
 {
     return (double)set_bytes(timing->test);

@@ -15,7 +15,6 @@ struct timing;
 attune_status timing_create(struct oracle *oracle, const struct driver *driver, int ordinal, struct timing **timing,
                             struct error *error);
 void timing_destroy(struct timing *timing);
-uint64_t timing_bytes(const struct timing *timing);   /* device memory held */
 double timing_set_bytes(const struct timing *timing); /* of one launch: every tensor read or written once */
 /* device memory that timing_create will ask for */
 uint64_t timing_bytes_wanted(const struct oracle *oracle, const struct driver_device *device);
