@@ -118,9 +118,7 @@ static attune_status check_fixed(const struct launch *launch, const struct probl
     }
     for (int i = 0; i < launch->limit_count; i++) {
         const struct launch_limit *limit = &launch->limits[i];
-        int64_t product;
-        if (!find_value(problem, values, count, limit->name, &value) ||
-            __builtin_mul_overflow(value.integer, limit->multiplier, &product) || product >= limit->limit) {
+        if (!find_value(problem, values, count, limit->name, &value) || !launch_limit_kept(limit, value.integer)) {
             return error_set(error, ATTUNE_UNSUPPORTED,
                              "%s=%lld: times %lld it must stay below %lld for this candidate; use index=wide",
                              limit->name, (long long)value.integer, (long long)limit->multiplier,
@@ -153,7 +151,13 @@ attune_status kernel_bind(const struct kernel *kernel, const struct problem *pro
             return status;
         }
     }
-    return launch_grid(launch, problem, kernel->compute_units, call->grid, error);
+    status = launch_grid(launch, problem, kernel->compute_units, call->grid, error);
+    int d = status == ATTUNE_OK ? launch_uncuttable(launch, call->grid, &kernel->limits) : -1;
+    return d < 0
+               ? status
+               : error_set(error, ATTUNE_UNSUPPORTED, "kernel %s: its grid of %llu blocks in %c must be split, and %s",
+                           launch->kernel, (unsigned long long)call->grid[d], "xyz"[d],
+                           call -> grid[d] > UINT32_MAX ? "2^32-1 is the most" : "it takes no origin there");
 }
 
 attune_status kernel_launch(const struct kernel_call *call, driver_stream stream, struct error *error)
@@ -174,12 +178,8 @@ attune_status kernel_launch(const struct kernel_call *call, driver_stream stream
         for (int dimension = 0; dimension < 3; dimension++) {
             launch.grid[dimension] = (uint32_t)piece.blocks[dimension];
             uint32_t origin = (uint32_t)piece.origin[dimension];
-            if (kernel->origin[dimension] >= 0) {
+            if (kernel->origin[dimension] >= 0) { /* else kernel_bind saw that it stays 0 */
                 memcpy(arguments + kernel->offsets[kernel->origin[dimension]], &origin, sizeof origin);
-            } else if (origin != 0) {
-                return error_set(error, ATTUNE_UNSUPPORTED,
-                                 "kernel %s takes no origin_%c, but its grid must be split: %llu blocks there",
-                                 kernel->launch.kernel, 'x' + dimension, (unsigned long long)call->grid[dimension]);
             }
         }
         status = kernel->driver->launch(kernel->driver, kernel->ordinal, &launch, stream, error);

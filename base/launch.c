@@ -126,7 +126,7 @@ bool grid_next(const uint64_t grid[3], const struct grid_limits *limits, uint32_
     }
     uint64_t box[3];
     for (int d = 0; d < 3; d++) {
-        uint64_t limit = limits->blocks[d] > 0 ? limits->blocks[d] : UINT64_MAX;
+        uint64_t limit = limits->blocks[d] > 0 ? least(limits->blocks[d], UINT32_MAX) : UINT32_MAX;
         box[d] = least(least(grid[d], limit), left);
         left /= box[d];
         left = left > 0 ? left : 1;
@@ -147,4 +147,35 @@ bool grid_next(const uint64_t grid[3], const struct grid_limits *limits, uint32_
         piece->blocks[d] = least(box[d], grid[d] - piece->origin[d]);
     }
     return true;
+}
+
+static bool takes_origin(const struct launch *launch, int dimension)
+{
+    static const char *const origins[3] = {"origin_x", "origin_y", "origin_z"};
+    for (int i = 0; i < launch->argument_count; i++) {
+        if (strcmp(launch->arguments[i].name, origins[dimension]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int launch_uncuttable(const struct launch *launch, const uint64_t grid[3], const struct grid_limits *limits)
+{
+    struct grid_piece first = {0};
+    if (!grid_next(grid, limits, launch->threads, &first)) {
+        return -1;
+    }
+    for (int d = 0; d < 3; d++) {
+        if (grid[d] != first.blocks[d] && (grid[d] > UINT32_MAX || !takes_origin(launch, d))) {
+            return d;
+        }
+    }
+    return -1;
+}
+
+bool launch_limit_kept(const struct launch_limit *limit, int64_t value)
+{
+    int64_t product;
+    return !__builtin_mul_overflow(value, limit->multiplier, &product) && product < limit->limit;
 }

@@ -90,8 +90,8 @@ attune_status launch_workspace(const struct launch *launch, const struct problem
  *   while (grid_next(grid, limits, threads, &piece)) launch(piece.origin, piece.blocks)
  * Every block of the grid is in exactly one piece; order is x fastest. */
 struct grid_limits {
-    uint64_t
-        blocks[3]; /* per dimension: CUDA 2^31-1, 65535, 65535; AMD 2^31-1 each, of which 65535 is safe in y and z */
+    uint64_t blocks[3]; /* per dimension: CUDA 2^31-1, 65535, 65535; AMD 2^31-1 each, of which 65535 is safe in y and z;
+                           0: what fits the 32 bits of a launch's grid */
     uint64_t work_items; /* blocks * threads of one launch must stay below this; 0: no limit. AMD: 2^32 */
 };
 struct grid_piece {
@@ -99,5 +99,13 @@ struct grid_piece {
     uint64_t blocks[3]; /* all zero before the first call */
 };
 bool grid_next(const uint64_t grid[3], const struct grid_limits *limits, uint32_t threads, struct grid_piece *piece);
+
+/* A kernel adds its origins, 32 bits each, to its block index: a dimension that must be cut needs its origin among the
+ * kernel's arguments and fewer than 2^32 blocks. Returns the first dimension that must be cut and cannot, -1 for none.
+ * To be asked before the first piece is launched. */
+int launch_uncuttable(const struct launch *launch, const uint64_t grid[3], const struct grid_limits *limits);
+
+/* does an argument's value keep a limit? The product is not computed modulo 2^64 */
+bool launch_limit_kept(const struct launch_limit *limit, int64_t value);
 
 #endif

@@ -34,6 +34,10 @@ enum {
     FAMILY_NAME_BYTES = 64
 };
 
+/* Longest sequence of attention.forward: kernels count positions in 32 bits with sign and may step past a length by a
+ * tile, which is always shorter than 2^16. */
+enum { ATTENTION_LENGTH_MAX = INT32_MAX - 65535 };
+
 enum field_kind { FIELD_INTEGER, FIELD_REAL, FIELD_CHOICE };
 enum field_role { FIELD_COMPILED, FIELD_OPTION, FIELD_SIZE, FIELD_SCALAR };
 

@@ -47,10 +47,10 @@ enum {
         .name = text, .kind = FIELD_INTEGER, .role = part, .minimum = low, .maximum = high,                            \
         .fallback = {.integer = value}, .doc = help                                                                    \
     }
-#define SIZE(text, low, must, value, leader, help)                                                                     \
+#define SIZE(text, low, high, must, value, leader, help)                                                               \
     {                                                                                                                  \
         .name = text, .kind = FIELD_INTEGER, .role = FIELD_SIZE, .always = true, .required = must, .minimum = low,     \
-        .maximum = INT32_MAX, .fallback = {.integer = value}, .follows = leader, .doc = help                           \
+        .maximum = high, .fallback = {.integer = value}, .follows = leader, .doc = help                                \
     }
 #define REAL(text, part, low, high, help)                                                                              \
     {                                                                                                                  \
@@ -68,11 +68,12 @@ static const struct schema attention_forward =
                 [K_DTYPE] = DTYPE("k_dtype", "q_dtype", "element type of k"),
                 [V_DTYPE] = DTYPE("v_dtype", "q_dtype", "element type of v"),
                 [O_DTYPE] = DTYPE("o_dtype", "q_dtype", "element type of o"),
-                [BATCH] = SIZE("batch", 0, false, 1, "", "sequences"),
-                [HEADS] = SIZE("heads", 1, true, 0, "", "query heads"),
-                [KV_HEADS] = SIZE("kv_heads", 1, false, 0, "heads", "key and value heads; must divide heads"),
-                [SEQLEN_Q] = SIZE("seqlen_q", 0, true, 0, "", "queries a sequence"),
-                [SEQLEN_K] = SIZE("seqlen_k", 0, false, 0, "seqlen_q", "keys a sequence"),
+                [BATCH] = SIZE("batch", 0, INT32_MAX, false, 1, "", "sequences"),
+                [HEADS] = SIZE("heads", 1, INT32_MAX, true, 0, "", "query heads"),
+                [KV_HEADS] =
+                    SIZE("kv_heads", 1, INT32_MAX, false, 0, "heads", "key and value heads; must divide heads"),
+                [SEQLEN_Q] = SIZE("seqlen_q", 0, ATTENTION_LENGTH_MAX, true, 0, "", "queries a sequence"),
+                [SEQLEN_K] = SIZE("seqlen_k", 0, ATTENTION_LENGTH_MAX, false, 0, "seqlen_q", "keys a sequence"),
                 [HEAD_DIM_QK] = {.name = "head_dim_qk",
                                  .kind = FIELD_INTEGER,
                                  .role = FIELD_COMPILED,
@@ -100,8 +101,8 @@ static const struct schema attention_forward =
                     INTEGER("window_left", FIELD_OPTION, -1, INT32_MAX, -1, "keys to the left; -1 unlimited"),
                 [WINDOW_RIGHT] =
                     INTEGER("window_right", FIELD_OPTION, -1, INT32_MAX, -1, "keys to the right; -1 unlimited"),
-                [SOFTCAP] =
-                    REAL("softcap", FIELD_OPTION, 0, FLT_MAX, "c tanh(score / c) before masks and bias; 0 none"),
+                [SOFTCAP] = REAL("softcap", FIELD_OPTION,
+                                 0, FLT_MAX, "c tanh(score / c) before masks and bias; 0 none"),
                 [ALIBI] = INTEGER("alibi", FIELD_COMPILED, 0, 1, 0, "1: a slope per query head"),
                 [SINKS] = INTEGER("sinks", FIELD_COMPILED, 0, 1, 0, "1: a sink logit per query head"),
                 [BIAS] = {.name = "bias",

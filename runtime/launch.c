@@ -24,8 +24,8 @@ static attune_status check_limits(const attune_plan *plan, const union launch_va
     }
     for (int i = 0; i < launch->limit_count; i++) {
         const struct launch_limit *limit = &launch->limits[i];
-        int64_t value = values[plan->limit_arguments[i]].integer, product = 0;
-        if (__builtin_mul_overflow(value, limit->multiplier, &product) || product >= limit->limit) {
+        int64_t value = values[plan->limit_arguments[i]].integer;
+        if (!launch_limit_kept(limit, value)) {
             return error_set(
                 error, ATTUNE_INVALID,
                 "%s=%lld: times %lld it must stay below %lld for a kernel with 32-bit offsets in a tile; prepare with "
@@ -123,39 +123,18 @@ static attune_status pack(const attune_plan *plan, const union launch_value *val
     return status;
 }
 
-/* can a kernel that is told no origin be cut along this dimension? */
-static bool has_origin(const attune_plan *plan, int dimension)
-{
-    for (int i = 0; i < plan->launch.argument_count; i++) {
-        if (plan->bindings[i].source == BIND_ORIGIN && plan->bindings[i].index == dimension) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* looks at all pieces before any is launched: origins must fit and must be wanted */
+/* all pieces, before any is launched: origins must fit and must be wanted */
 static attune_status check_pieces(const attune_plan *plan, const uint64_t grid[3], struct error *error)
 {
-    static const char axis[] = "xyz";
-    struct grid_piece first = {0};
-    if (!grid_next(grid, &plan->device->facts.grid, plan->launch.threads, &first)) {
+    int d = launch_uncuttable(&plan->launch, grid, &plan->device->facts.grid);
+    if (d < 0) {
         return ATTUNE_OK;
     }
-    for (int d = 0; d < 3; d++) {
-        if (grid[d] == first.blocks[d]) {
-            continue;
-        }
-        if (grid[d] > UINT32_MAX || !has_origin(plan, d)) {
-            return error_set(
-                error, ATTUNE_INVALID,
-                "the grid has %llu blocks in %c, more than the %llu that one launch takes here, and %s; launch it in "
-                "parts with smaller sizes",
-                (unsigned long long)grid[d], axis[d], (unsigned long long)first.blocks[d],
-                has_origin(plan, d) ? "more than 2^32-1" : "this kernel cannot be split");
-        }
-    }
-    return ATTUNE_OK;
+    return error_set(error, ATTUNE_INVALID,
+                     "the grid has %llu blocks in %c, more than one launch takes here, and %s; launch it in parts with "
+                     "smaller sizes",
+                     (unsigned long long)grid[d], "xyz"[d],
+                     grid[d] > UINT32_MAX ? "more than 2^32-1" : "this kernel cannot be split");
 }
 
 static attune_status launch_pieces(const attune_plan *plan, const uint64_t grid[3], unsigned char *bytes, void *stream,

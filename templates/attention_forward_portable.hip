@@ -19,6 +19,8 @@ constexpr int BLOCK_Q = ${c.block_q}, BLOCK_K = ${d.block_k}, TILE_Q = ${c.tile_
 constexpr int LANES = ${d.lanes}, ROW_GROUPS = ${d.row_groups}, KEY_SPLITS = ${d.splits};
 constexpr int SPLIT_KEYS = BLOCK_K / KEY_SPLITS;  // keys of a tile that one set of waves takes
 constexpr int KEYS = SPLIT_KEYS / LANES;           // keys of a tile that one thread scores
+// positions are of type int: lengths end 2^16 before 2^31, and no step past a length is longer than a tile
+static_assert(BLOCK_Q < 65536 && BLOCK_K < 65536, "tiles of 2^16 rows and more overflow positions");
 // shared memory, in words of 32 bits and chunks of 16 bytes
 constexpr int QK_CHUNKS = ${d.qk_chunks};          // chunks of a row of q or k that hold elements
 constexpr int K_PITCH = ${d.k_pitch};              // chunks from row to row

@@ -73,7 +73,7 @@ static void refusals_name_the_field_the_value_and_the_domain(void **state)
     REFUSED(GOOD "batch", "\"batch\" is not field=value");
     REFUSED(GOOD "=3", "no field \"\"");
     REFUSED(GOOD "batch=-1", "batch=-1", "0 to 2147483647");
-    REFUSED(GOOD "seqlen_k=2147483648", "seqlen_k=2147483648", "0 to 2147483647");
+    REFUSED(GOOD "seqlen_k=2147483648", "seqlen_k=2147483648", "0 to 2147418112");
     REFUSED(GOOD "batch=1e3", "batch=1e3", "an integer");
     REFUSED(GOOD "batch=0x10", "an integer");
     REFUSED(GOOD "batch=+1", "an integer");
@@ -105,7 +105,7 @@ static void refusals_name_the_field_the_value_and_the_domain(void **state)
     REFUSED("", "heads is missing");
     REFUSED("attention.backward " GOOD, "attention.backward", "attention.forward");
     REFUSED(GOOD "attention.forward", "\"attention.forward\" is not field=value");
-    REFUSED("batch=2147483647 heads=2147483647 seqlen_q=2147483647 head_dim=64", "2^63", "batch=2147483647");
+    REFUSED("batch=2147483647 heads=2147483647 seqlen_q=2147418112 head_dim=64", "2^63", "batch=2147483647");
     REFUSED("batch=2147483647 heads=32768 seqlen_q=2048 seqlen_k=1 head_dim=128", "2^63");
     char word[400] = GOOD;
     memset(word + strlen(GOOD), 'x', 300);

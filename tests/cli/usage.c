@@ -277,7 +277,7 @@ static void an_output_without_folder_is_refused_before_compiling(void **state)
 static void problems_larger_than_memory_are_refused_with_both_sizes(void **state)
 {
     (void)state;
-    const char *problem = "dtype=f16 batch=1 heads=1 seqlen_q=2147483647 seqlen_k=0 head_dim=256";
+    const char *problem = "dtype=f16 batch=1 heads=1 seqlen_q=2147418112 seqlen_k=0 head_dim=256";
     attune("verify", "--problem", problem, "--device", "host", NULL);
     exits_with(EXIT_IS_FAILED);
     complains("GiB");

@@ -246,7 +246,7 @@ static void everything_wrong_is_refused_by_name_and_nothing_launched(void **stat
         {v_odd, {"v=0x", "elements of 2 bytes"}},
         {o_odd, {"o=0x", "alignment=4"}},
         {negative_batch, {"batch=-1"}},
-        {huge_seqlen, {"seqlen_k=2147483648", "2147483647"}},
+        {huge_seqlen, {"seqlen_k=2147483648", "2147418112"}},
         {huge_heads, {"heads="}},
         {not_divisible, {"heads=7", "kv_heads=2"}},
         {other_ratio, {"heads=6", "kv_heads=6", "kv_heads=3"}},

@@ -168,8 +168,8 @@ static void wrong_problems_are_refused_by_field(void **state)
     EXPECT_WRONG(ATTUNE_INVALID, (a.q_dtype = ATTUNE_F32, a.alignment_bytes = 2), "alignment=2", "f32");
     EXPECT_WRONG(ATTUNE_INVALID, a.wide_index = 7, "wide_index=7");
     EXPECT_WRONG(ATTUNE_UNSUPPORTED, a.window_left = 128, "window_left=128");
-    EXPECT_WRONG(ATTUNE_INVALID, (a.batch = INT32_MAX, a.heads = INT32_MAX, a.kv_heads = 1, a.seqlen_q = INT32_MAX),
-                 "2^63");
+    EXPECT_WRONG(ATTUNE_INVALID,
+                 (a.batch = INT32_MAX, a.heads = INT32_MAX, a.kv_heads = 1, a.seqlen_q = ATTENTION_LENGTH_MAX), "2^63");
 }
 
 static void the_struct_and_the_text_mean_the_same(void **state)
