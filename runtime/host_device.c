@@ -67,6 +67,20 @@ attune_status host_device_schedule(enum host_schedule *schedule, struct error *e
     return ATTUNE_OK;
 }
 
+/* ------------------------------------------------------------------------------------------------ shared memory */
+
+static atomic_uchar shared_fill = HOST_SHARED_POISON;
+
+void host_device_set_shared_fill(uint8_t byte)
+{
+    atomic_store(&shared_fill, byte);
+}
+
+uint8_t host_device_shared_fill(void)
+{
+    return atomic_load(&shared_fill);
+}
+
 /* ------------------------------------------------------------------------------------------------ pool */
 
 struct job {

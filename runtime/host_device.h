@@ -21,6 +21,13 @@ attune_status host_schedule_parse(const char *text, enum host_schedule *schedule
 void host_device_set_schedule(enum host_schedule schedule);
 attune_status host_device_schedule(enum host_schedule *schedule, struct error *error);
 
+/* What shared arrays hold when a block starts, for later launches by any thread: every byte `byte`, by default the
+ * poison, which is NaN in f16, bf16, f32 and f64. A kernel that reads only what its block wrote gives the same bits for
+ * every value. */
+enum { HOST_SHARED_POISON = 0xff };
+void host_device_set_shared_fill(uint8_t byte);
+uint8_t host_device_shared_fill(void);
+
 /* What generated code calls; handed to the object's entry by pointer, so that an object has no undefined symbols.
  * `site` is the call site's __COUNTER__. All are called on a fiber. Versioned: size first. */
 struct host_api {
@@ -31,8 +38,8 @@ struct host_api {
     void (*barrier)(uint32_t site);                                           /* whole block */
     void (*wave_barrier)(uint32_t site);                                      /* the lanes of one wave */
     uint32_t (*shuffle)(uint32_t site, uint32_t value, uint32_t source_lane); /* lane absolute within the wave */
-    /* exact heap block, poisoned with NaN bytes (0xff) at block start; same address for all threads of a block at one
-     * site */
+    /* exact heap block, filled with host_device_shared_fill() at block start; same address for all threads of a block
+     * at one site */
     void *(*shared)(uint32_t site, uint64_t bytes);
     /* a wave collective: each lane deposits `in`, the last to arrive runs `compute` over all lanes' deposits, each
      * picks up `out`. For matrix instructions and votes. in/out strides are the sizes given. */

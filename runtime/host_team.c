@@ -366,7 +366,7 @@ static void api_collective(uint32_t site, const void *in, uint32_t in_bytes, voi
 
 /* ------------------------------------------------------------------------------------------------ shared arrays */
 
-enum { SHARED_ALIGNMENT = 64, SHARED_POISON = 0xff }; /* 0xffff.. is a NaN in f16, bf16, f32 and f64 */
+enum { SHARED_ALIGNMENT = 64 };
 
 static void *api_shared(uint32_t site, uint64_t bytes)
 {
@@ -398,7 +398,7 @@ static void *api_shared(uint32_t site, uint64_t bytes)
     if (bytes == 0 || posix_memalign(&data, SHARED_ALIGNMENT, bytes) != 0) {
         fail_fiber(fiber, "shared array of site %u: cannot allocate %llu bytes", site, (unsigned long long)bytes);
     }
-    memset(data, SHARED_POISON, bytes);
+    memset(data, host_device_shared_fill(), bytes);
     host_sync_release(data);
     team->shared[team->shared_count++] = (struct shared_array){site, bytes, data};
     return data;
