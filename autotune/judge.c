@@ -6,88 +6,135 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FIELDS_BYTES = 256 };
+
 struct judge {
     const struct driver *driver;
     int ordinal;
     struct driver_device device;
     struct kernel reference, compare;
     const struct schema *reference_schema, *compare_schema;
-    char reference_fields[256], compare_fields[128]; /* the compiled-in part of their problems */
+    char reference_fields[FIELDS_BYTES], compare_fields[FIELDS_BYTES]; /* the compiled-in part of their problems */
 };
 
-static attune_status load(struct generator *generator, const struct object_road *road, const struct judge *judge,
-                          const struct schema *schema, const char *fields, const char *sizes, struct kernel *kernel,
-                          struct error *error)
+/* the compiled-in part of a problem of each family */
+static void reference_fields(const struct problem *problem, char text[FIELDS_BYTES])
 {
-    struct expansion scratch = {0};
-    struct object_job job = {0};
-    struct candidate candidate;
-    struct problem problem;
-    char text[PROBLEM_TEXT_BYTES];
-    snprintf(text, sizeof text, "%s %s", fields, sizes);
-    attune_status status = problem_parse(schema, text, &problem, error);
-    if (status == ATTUNE_OK) {
-        status = candidate_default(generator, &problem, &road->target, &candidate, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = object_expand(generator, road, &candidate, &problem, &scratch, &job, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = object_obtain(road, &job, error);
-    }
-    if (status == ATTUNE_OK) {
-        status =
-            kernel_load(kernel, judge->driver, &judge->device, job.bytes.data, job.bytes.length, &job.launch, error);
-    }
-    if (status != ATTUNE_OK) {
-        error_prefix(error, "%s", schema->family);
-    }
-    object_job_free(&job);
-    expansion_free(&scratch);
-    return status;
-}
-
-attune_status judge_create(struct generator *generator, const struct object_road *road, const struct problem *problem,
-                           const struct driver *driver, int ordinal, struct judge **judge, struct error *error)
-{
-    struct object_road with_bytes = *road;
-    struct judge *made = calloc(1, sizeof *made);
-    *judge = NULL;
-    if (made == NULL) {
-        return error_no_memory(error);
-    }
-    with_bytes.keep_bytes = true;
-    made->driver = driver;
-    made->ordinal = ordinal;
-    made->reference_schema = generator_schema(generator, "attention.reference");
-    made->compare_schema = generator_schema(generator, "attention.compare");
-    if (made->reference_schema == NULL || made->compare_schema == NULL) {
-        free(made);
-        return error_set(error, ATTUNE_NOT_FOUND, "the families attention.reference and attention.compare are missing");
-    }
-    snprintf(made->reference_fields, sizeof made->reference_fields,
+    snprintf(text, FIELDS_BYTES,
              "q_dtype=%s k_dtype=%s v_dtype=%s o_dtype=%s head_dim_qk=%lld head_dim_v=%lld causal=%s dropout=%d",
              problem_choice(problem, "q_dtype"), problem_choice(problem, "k_dtype"), problem_choice(problem, "v_dtype"),
              problem_choice(problem, "o_dtype"), (long long)problem_integer(problem, "head_dim_qk"),
              (long long)problem_integer(problem, "head_dim_v"), problem_choice(problem, "causal"),
              problem_real(problem, "dropout") > 0.0);
-    snprintf(made->compare_fields, sizeof made->compare_fields, "o_dtype=%s head_dim_v=%lld lse=%d",
-             problem_choice(problem, "o_dtype"), (long long)problem_integer(problem, "head_dim_v"),
-             problem_integer(problem, "lse") != 0);
-    attune_status status = driver->describe(driver, ordinal, &made->device, error);
-    if (status != ATTUNE_OK) {
-        free(made);
-        return status;
-    }
-    status = load(generator, &with_bytes, made, made->reference_schema, made->reference_fields,
-                  "batch=1 heads=1 kv_heads=1 seqlen_q=1 seqlen_k=1", &made->reference, error);
+}
+
+static void compare_fields(const struct problem *problem, char text[FIELDS_BYTES])
+{
+    snprintf(text, FIELDS_BYTES, "o_dtype=%s head_dim_v=%lld lse=%d", problem_choice(problem, "o_dtype"),
+             (long long)problem_integer(problem, "head_dim_v"), problem_integer(problem, "lse") != 0);
+}
+
+static attune_status find_schema(struct generator *generator, const char *family, const struct schema **schema,
+                                 struct error *error)
+{
+    *schema = generator_schema(generator, family);
+    return *schema != NULL ? ATTUNE_OK : error_set(error, ATTUNE_NOT_FOUND, "the family %s is missing", family);
+}
+
+static attune_status compile(struct generator *generator, const struct object_road *road, const char *family,
+                             const char *fields, const char *sizes, struct object_job *job, struct error *error)
+{
+    struct expansion scratch = {0};
+    struct candidate candidate;
+    struct problem problem;
+    const struct schema *schema;
+    char text[PROBLEM_TEXT_BYTES];
+    snprintf(text, sizeof text, "%s %s", fields, sizes);
+    attune_status status = find_schema(generator, family, &schema, error);
     if (status == ATTUNE_OK) {
-        status = load(generator, &with_bytes, made, made->compare_schema, made->compare_fields,
-                      "batch=1 heads=1 seqlen_q=1", &made->compare, error);
+        status = problem_parse(schema, text, &problem, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = candidate_default(generator, &problem, &road->target, &candidate, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = object_expand(generator, road, &candidate, &problem, &scratch, job, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = object_obtain(road, job, error);
+    }
+    if (status != ATTUNE_OK) {
+        error_prefix(error, "%s", family);
+    }
+    expansion_free(&scratch);
+    return status;
+}
+
+attune_status judge_compile(struct generator *generator, const struct object_road *road, const struct problem *problem,
+                            struct judge_code *code, struct error *error)
+{
+    struct object_road with_bytes = *road;
+    char fields[FIELDS_BYTES];
+    memset(code, 0, sizeof *code);
+    with_bytes.keep_bytes = true;
+    reference_fields(problem, fields);
+    attune_status status = compile(generator, &with_bytes, "attention.reference", fields,
+                                   "batch=1 heads=1 kv_heads=1 seqlen_q=1 seqlen_k=1", &code->reference, error);
+    if (status == ATTUNE_OK) {
+        compare_fields(problem, fields);
+        status = compile(generator, &with_bytes, "attention.compare", fields, "batch=1 heads=1 seqlen_q=1",
+                         &code->compare, error);
+    }
+    return status;
+}
+
+static struct kernel_object object_of(const struct object_job *job)
+{
+    return (struct kernel_object){.bytes = job->bytes.data, .length = job->bytes.length, .launch = &job->launch};
+}
+
+void judge_code_objects(const struct judge_code *code, struct judge_objects *objects)
+{
+    *objects = (struct judge_objects){.reference = object_of(&code->reference), .compare = object_of(&code->compare)};
+}
+
+void judge_code_free(struct judge_code *code)
+{
+    object_job_free(&code->reference);
+    object_job_free(&code->compare);
+}
+
+attune_status judge_load(struct generator *generator, const struct judge_objects *objects,
+                         const struct problem *problem, const struct driver *driver, int ordinal, struct judge **judge,
+                         struct error *error)
+{
+    struct judge *made = calloc(1, sizeof *made);
+    *judge = NULL;
+    if (made == NULL) {
+        return error_no_memory(error);
+    }
+    made->driver = driver;
+    made->ordinal = ordinal;
+    reference_fields(problem, made->reference_fields);
+    compare_fields(problem, made->compare_fields);
+    attune_status status = find_schema(generator, "attention.reference", &made->reference_schema, error);
+    if (status == ATTUNE_OK) {
+        status = find_schema(generator, "attention.compare", &made->compare_schema, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = driver->describe(driver, ordinal, &made->device, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = kernel_load(&made->reference, driver, &made->device, objects->reference.bytes,
+                             objects->reference.length, objects->reference.launch, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = kernel_load(&made->compare, driver, &made->device, objects->compare.bytes, objects->compare.length,
+                             objects->compare.launch, error);
     }
     if (status != ATTUNE_OK) {
         judge_destroy(made);
-        return status;
+        return error_prefix(error, "loading the judge");
     }
     *judge = made;
     return ATTUNE_OK;
@@ -100,26 +147,6 @@ void judge_destroy(struct judge *judge)
         kernel_unload(&judge->compare);
         free(judge);
     }
-}
-
-struct judge *judge_for_oracle(struct generator *generator, const struct object_road *road, struct oracle *oracle,
-                               const struct driver *driver, int ordinal)
-{
-    struct judge *judge = NULL;
-    struct error error = {.message = ""};
-    bool large = false;
-    for (int i = 0; i < oracle->case_count && oracle->is_attention; i++) {
-        large |= attention_case_is_large(&oracle->cases[i]);
-    }
-    if (!large) {
-        return NULL;
-    }
-    if (judge_create(generator, road, &oracle->problem, driver, ordinal, &judge, &error) != ATTUNE_OK) {
-        warn_once("judge", "rows are sampled instead of all checked: %s", error.message);
-        return NULL;
-    }
-    oracle_set_judge(oracle, judge);
-    return judge;
 }
 
 static size_t row_count(const struct attention *a)

@@ -8,17 +8,27 @@
 #include "autotune/objects.h"
 #include "autotune/oracle.h"
 
-/* Both kernels compiled for a specialisation and loaded on a device. Immutable once made. */
-struct judge;
+/* both kernels compiled for a specialisation */
+struct judge_code {
+    struct object_job reference, compare;
+};
+/* the same as it is loaded; owns nothing */
+struct judge_objects {
+    struct kernel_object reference, compare;
+};
 
-/* `road` says for which target and where objects are kept. Belongs to the generator's thread while it is made. */
-attune_status judge_create(struct generator *generator, const struct object_road *road, const struct problem *problem,
-                           const struct driver *driver, int ordinal, struct judge **judge, struct error *error);
+/* `road` says for which target and where objects are kept. *code must be freed also after an error. */
+attune_status judge_compile(struct generator *generator, const struct object_road *road, const struct problem *problem,
+                            struct judge_code *code, struct error *error);
+void judge_code_objects(const struct judge_code *code, struct judge_objects *objects);
+void judge_code_free(struct judge_code *code);
+
+/* Both kernels loaded on a device. Immutable once made; the generator lends it two schemas. */
+struct judge;
+attune_status judge_load(struct generator *generator, const struct judge_objects *objects,
+                         const struct problem *problem, const struct driver *driver, int ordinal, struct judge **judge,
+                         struct error *error);
 void judge_destroy(struct judge *judge); /* NULL is legal */
-/* A judge for an oracle's large cases, set; NULL when it has none, or with a warning when the judge cannot be compiled:
- * then the CPU samples rows. */
-struct judge *judge_for_oracle(struct generator *generator, const struct object_road *road, struct oracle *oracle,
-                               const struct driver *driver, int ordinal);
 
 /* Answers of one case in device memory; zero it before the first use. Rows are ordered [batch, head, query]. */
 struct judge_answers {

@@ -18,6 +18,13 @@ struct named_value {
     double real;
 };
 
+/* an object as it is loaded; owns nothing */
+struct kernel_object {
+    const void *bytes;
+    size_t length;
+    const struct launch *launch;
+};
+
 struct kernel {
     const struct driver *driver;
     int ordinal;

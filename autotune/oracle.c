@@ -118,6 +118,15 @@ attune_status oracle_prepare(struct oracle *oracle, bool companions, struct erro
     return ATTUNE_OK;
 }
 
+bool oracle_wants_judge(const struct oracle *oracle)
+{
+    bool large = false;
+    for (int i = 0; i < oracle->case_count && oracle->is_attention; i++) {
+        large |= attention_case_is_large(&oracle->cases[i]);
+    }
+    return large;
+}
+
 void oracle_set_judge(struct oracle *oracle, const struct judge *judge)
 {
     oracle->judge = judge;

@@ -64,6 +64,8 @@ struct oracle {
 
 /* every case that a check will need, ahead of time: may run in its own thread while objects are compiled */
 attune_status oracle_prepare(struct oracle *oracle, bool companions, struct error *error);
+/* has it cases that only a judge can answer in every row? */
+bool oracle_wants_judge(const struct oracle *oracle);
 /* Large cases are answered on the device from now on. The judge must outlive the oracle and be of its only device. */
 void oracle_set_judge(struct oracle *oracle, const struct judge *judge);
 /* The host device is for small problems: ATTUNE_INVALID, with an estimate, for one whose candidates would take
@@ -105,7 +107,7 @@ bool oracle_device_is(const struct oracle_device *device, const struct driver *d
 attune_status oracle_device_check(struct oracle_device *device, const void *object, size_t object_bytes,
                                   const struct launch *launch, struct verdict *verdict, struct error *error);
 
-/* device memory that checks of ordinary candidates will take */
-uint64_t oracle_device_bytes(const struct oracle_device *device);
+/* device memory that checks of ordinary candidates will take; with a judge its answers count */
+uint64_t oracle_device_bytes(const struct oracle_device *device, bool judged);
 
 #endif

@@ -60,10 +60,10 @@ attune_status oracle_device_patience(struct oracle_device *device, double micros
 {
     const struct driver *driver = device->driver;
     attune_status status = ATTUNE_OK;
-    if (device->begin == NULL) {
+    if (device->begin == NULL && microseconds > 0.0) {
         status = driver->event_create(driver, device->ordinal, &device->begin, error);
     }
-    if (status == ATTUNE_OK && device->end == NULL) {
+    if (status == ATTUNE_OK && device->end == NULL && microseconds > 0.0) {
         status = driver->event_create(driver, device->ordinal, &device->end, error);
     }
     device->patience_microseconds = status == ATTUNE_OK ? microseconds : 0.0;
@@ -150,6 +150,10 @@ static attune_status make_workspace(struct oracle_device *device, const struct k
         guarded_free(&device->workspace);
         status =
             guarded_make(&device->workspace, device->driver, device->ordinal, bytes, device->guards, GUARD_BYTE, error);
+        if (status == ATTUNE_NO_MEMORY) { /* the candidate's own wish: others go on */
+            status = error_set(error, ATTUNE_UNSUPPORTED, "its workspace of %llu bytes cannot be had",
+                               (unsigned long long)bytes);
+        }
     }
     return status == ATTUNE_OK
                ? device->driver->fill(device->driver, device->ordinal, device->workspace.data, 0xff, bytes, error)
@@ -406,7 +410,7 @@ attune_status oracle_device_check(struct oracle_device *device, const void *obje
     return status;
 }
 
-uint64_t oracle_device_bytes(const struct oracle_device *device)
+uint64_t oracle_device_bytes(const struct oracle_device *device, bool judged)
 {
     uint64_t total = 0;
     for (int c = 0; c < device->oracle->case_count; c++) {
@@ -417,7 +421,7 @@ uint64_t oracle_device_bytes(const struct oracle_device *device)
         for (int t = 0; t < test->tensor_count; t++) {
             total += tensor_bytes(&test->tensors[t]) + (device->guards ? 2 * GUARD_BYTES : 0);
         }
-        if (device->oracle->judge != NULL && attention_case_is_large(test)) {
+        if (judged && attention_case_is_large(test)) {
             total += judge_answer_bytes(&test->attention);
         }
     }

@@ -1,19 +1,17 @@
 /* tune.c - the tuner: objects from the pipeline are screened, verified and looked at once, in order; the best dozen and
  * the default then meet in interleaved rounds.
  *
- * One thread uses the device, so nothing runs beside a measurement; others compile ahead and make the references.
+ * The device is the measurer's; here candidates are compiled ahead, outcomes written down and the winner published.
  * Whatever ends the run early - budget, stop flag, a device that no longer answers - the best verified candidate so far
  * is published.
  */
 #include "autotune/journal.h"
-#include "autotune/judge.h"
 #include "autotune/measure.h"
+#include "autotune/measurer.h"
 #include "autotune/objects.h"
-#include "autotune/oracle.h"
 #include "autotune/plan_order.h"
 #include "autotune/publish.h"
 #include "autotune/screen.h"
-#include "autotune/timing.h"
 #include "autotune/tune_on.h"
 #include "base/process.h"
 
@@ -28,8 +26,8 @@ static const double tie_band = 0.01, warm_milliseconds = 200.0, give_up_factor =
 /* a right candidate that may win */
 struct contender {
     struct object_job facts; /* no bytes */
-    struct timed_kernel timed;
-    int place; /* in the order of candidates: 0 is the default */
+    int slot;                /* of the measurer, where it stays loaded */
+    int place;               /* in the order of candidates: 0 is the default */
     double quick;
 };
 
@@ -41,21 +39,14 @@ struct tuning {
     void *data;
     struct tune_result *result;
 
-    const struct driver *driver;
-    int ordinal;
-    struct driver_device device;
-    bool timed; /* a GPU: times mean something */
+    struct measurer *measurer;
+    struct measurer_facts facts;
     struct object_road road;
     struct candidate_list list;
-    struct oracle *oracle;
-    struct judge *judge;
-    struct oracle_device *checks;
-    struct timing *timing;
-    pthread_t preparing; /* makes references while the first objects are compiled */
-    bool is_preparing;
 
     struct contender finalists[FINALISTS + 1];
     int finalist_count;
+    int spare;              /* slot of the next look */
     double begin, deadline; /* deadline 0: none */
     bool stopped;           /* not every candidate was looked at */
     bool device_dead;
@@ -82,59 +73,18 @@ static void tell(struct tuning *t, enum tune_stage stage)
     }
 }
 
-static void *prepare_references(void *data)
+static attune_status list_outcomes(struct tuning *t, struct error *error)
 {
-    struct tuning *t = data;
-    oracle_prepare(t->oracle, t->timed, NULL); /* a failure shows again, with its text, when the case is needed */
-    return NULL;
-}
-
-/* of the device's memory, checks and timing together */
-static uint64_t bytes_wanted(const struct tuning *t)
-{
-    return oracle_device_bytes(t->checks) + (t->timed ? timing_bytes_wanted(t->oracle, &t->device) : 0);
-}
-
-static attune_status open_device(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
-                                 struct error *error)
-{
-    const struct tune_options *options = t->options;
-    attune_status status = t->driver->describe(t->driver, t->ordinal, &t->device, error);
-    if (status != ATTUNE_OK) {
-        return status;
+    t->result->outcomes = calloc((size_t)t->list.count + 1, sizeof *t->result->outcomes);
+    if (t->result->outcomes == NULL) {
+        return error_no_memory(error);
     }
-    t->timed = strcmp(t->driver->name, "host") != 0;
-    status = plan_order(generator, t->problem, &t->device.target, options->strategy, options->candidates, options->seed,
-                        options->budget_candidates, &t->list, error);
-    if (status == ATTUNE_OK) {
-        status = road_open(&t->road, pool, t->store, &t->device.target, SANITIZE_NONE, options->accept_stored, error);
+    t->result->outcome_count = t->list.count;
+    for (int i = 0; i < t->list.count; i++) {
+        candidate_format(&t->list.items[i], t->result->outcomes[i].candidate);
+        candidate_id(&t->list.items[i], t->result->outcomes[i].id);
     }
-    if (status == ATTUNE_OK) {
-        status = oracle_create(generator, t->problem, options->seed, &t->oracle, error);
-    }
-    if (status == ATTUNE_OK && !t->timed) {
-        status = oracle_check_host(t->oracle, error);
-    }
-    if (status == ATTUNE_OK && t->timed) {
-        t->judge = judge_for_oracle(generator, &t->road, t->oracle, t->driver, t->ordinal);
-    }
-    if (status == ATTUNE_OK) {
-        status = oracle_device_create(t->oracle, t->driver, t->ordinal, true, &t->checks, error);
-    }
-    return status == ATTUNE_OK ? oracle_check_memory(bytes_wanted(t), &t->device, error) : status;
-}
-
-/* Bytes are said before they are taken. The oracle's are allocated case by case, timing's here. */
-static attune_status open_timing(struct tuning *t, struct error *error)
-{
-    struct tune_progress *counts = &t->result->counts;
-    counts->candidates = t->list.count;
-    counts->device_bytes = bytes_wanted(t);
-    tell(t, TUNE_COMPILE);
-    if (t->is_preparing == false && t->oracle->is_attention) {
-        t->is_preparing = pthread_create(&t->preparing, NULL, prepare_references, t) == 0;
-    }
-    return t->timed ? timing_create(t->oracle, t->driver, t->ordinal, &t->timing, error) : ATTUNE_OK;
+    return ATTUNE_OK;
 }
 
 static attune_status open_journal(struct tuning *t, struct error *error)
@@ -147,11 +97,41 @@ static attune_status open_journal(struct tuning *t, struct error *error)
     snprintf(t->result->journal, sizeof t->result->journal, "%s", t->journal.path);
     char problem[PROBLEM_TEXT_BYTES], target[TARGET_TEXT_BYTES];
     status = problem_format(t->problem, problem, error);
-    target_format(&t->device.target, target);
-    journal_write(&t->journal,
-                  json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I}", "kind", "begin", "run", t->run, "problem",
-                            problem, "device", t->device.name, "target", target, "driver", t->device.driver_version,
-                            "candidates", t->list.count, "seed", (json_int_t)t->options->seed));
+    target_format(&t->facts.device.target, target);
+    journal_write(&t->journal, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I}", "kind", "begin", "run", t->run,
+                                         "problem", problem, "device", t->facts.device.name, "target", target, "driver",
+                                         t->facts.device.driver_version, "candidates", t->list.count, "seed",
+                                         (json_int_t)t->options->seed));
+    return status;
+}
+
+/* Bytes are said before they are taken. */
+static attune_status open_device(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
+                                 struct error *error)
+{
+    const struct tune_options *options = t->options;
+    struct tune_progress *counts = &t->result->counts;
+    attune_status status = measurer_open(t->measurer, &t->facts, error);
+    if (status == ATTUNE_OK) {
+        status = plan_order(generator, t->problem, &t->facts.device.target, options->strategy, options->candidates,
+                            options->seed, options->budget_candidates, &t->list, error);
+    }
+    if (status == ATTUNE_OK) {
+        status =
+            road_open(&t->road, pool, t->store, &t->facts.device.target, SANITIZE_NONE, options->accept_stored, error);
+    }
+    if (status == ATTUNE_OK) {
+        counts->candidates = t->list.count;
+        counts->device_bytes = t->facts.bytes;
+        status = list_outcomes(t, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = open_journal(t, error);
+    }
+    if (status == ATTUNE_OK) {
+        tell(t, TUNE_COMPILE);
+        status = measurer_begin(t->measurer, &t->facts, generator, &t->road, t->problem, error);
+    }
     return status;
 }
 
@@ -162,7 +142,7 @@ static bool out_of_budget(const struct tuning *t)
     }
     /* the finals need their share */
     double budget = t->options->budget_seconds, reserve = fmin(6.0, 0.15 * budget);
-    return t->deadline > 0.0 && clock_seconds() >= t->deadline - (t->timed ? reserve : 0.0);
+    return t->deadline > 0.0 && clock_seconds() >= t->deadline - (t->facts.timed ? reserve : 0.0);
 }
 
 static void set_outcome(struct tune_outcome *outcome, const char *what, const char *reason)
@@ -171,48 +151,40 @@ static void set_outcome(struct tune_outcome *outcome, const char *what, const ch
     snprintf(outcome->reason, sizeof outcome->reason, "%.500s", reason);
 }
 
-static void contender_close(struct contender *contender)
-{
-    timed_close(&contender->timed);
-}
-
-/* Keeps the default and the FINALISTS best others. Without times only the first right candidate is kept: the default if
- * it is right. */
+/* Keeps the default and the FINALISTS best others; the contender sits in the spare slot. Without times only the first
+ * right candidate is kept: the default if it is right. */
 static void keep(struct tuning *t, struct contender *contender)
 {
-    int room = t->timed ? FINALISTS + 1 : 1, worst = -1;
+    int room = t->facts.timed ? FINALISTS + 1 : 1, worst = -1;
+    contender->slot = t->spare;
     if (t->finalist_count < room) {
         t->finalists[t->finalist_count++] = *contender;
+        t->spare = t->finalist_count;
         return;
     }
-    for (int i = 0; i < t->finalist_count && t->timed; i++) {
+    for (int i = 0; i < t->finalist_count && t->facts.timed; i++) {
         if (t->finalists[i].place != 0 && (worst < 0 || t->finalists[i].quick > t->finalists[worst].quick)) {
             worst = i;
         }
     }
     if (worst >= 0 && contender->quick < t->finalists[worst].quick) {
-        contender_close(&t->finalists[worst]);
+        t->spare = t->finalists[worst].slot;
         t->finalists[worst] = *contender;
-    } else {
-        contender_close(contender);
+    }
+    if (t->facts.timed) {
+        measurer_drop(t->measurer, t->spare, NULL);
     }
 }
 
 /* The first impression of a right candidate's speed. A failing launch here is a failed candidate. */
-static attune_status look_quickly(struct tuning *t, struct object_job *job, struct contender *contender,
-                                  struct tune_outcome *outcome)
+static attune_status look_quickly(struct tuning *t, struct object_job *job, const struct kernel_object *object,
+                                  struct contender *contender, struct tune_outcome *outcome)
 {
     struct tune_progress *counts = &t->result->counts;
     struct error reason = {0};
-    double give_up = counts->best_microseconds * give_up_factor;
-    attune_status status =
-        timed_open(t->timing, job->bytes.data, job->bytes.length, &job->launch, &contender->timed, &reason);
-    if (status == ATTUNE_OK) {
-        status = timed_quick(t->timing, &contender->timed, contender->place == 0 ? 0.0 : give_up, &contender->quick,
-                             &reason);
-    }
+    double give_up = contender->place == 0 ? 0.0 : counts->best_microseconds * give_up_factor;
+    attune_status status = measurer_look(t->measurer, t->spare, object, give_up, &contender->quick, &reason);
     if (status != ATTUNE_OK) {
-        contender_close(contender);
         set_outcome(outcome, "launch-failed", reason.message);
         counts->failed++;
         return status;
@@ -237,13 +209,13 @@ static attune_status check(struct tuning *t, struct object_job *job, int place, 
     struct verdict verdict;
     struct error reason = {0};
     struct contender contender = {.place = place};
-    attune_status status = ATTUNE_OK;
-    if (t->timed && place != 0 && counts->best_microseconds > 0.0) { /* a first launch may load code: some slack */
-        status = oracle_device_patience(t->checks, counts->best_microseconds * give_up_factor + 300.0, &reason);
+    const struct kernel_object object = {job->bytes.data, job->bytes.length, &job->launch};
+    double patience = 0.0;
+    if (t->facts.timed && place != 0 &&
+        counts->best_microseconds > 0.0) { /* a first launch may load code: some slack */
+        patience = counts->best_microseconds * give_up_factor + 300.0;
     }
-    if (status == ATTUNE_OK) {
-        status = oracle_device_check(t->checks, job->bytes.data, job->bytes.length, &job->launch, &verdict, &reason);
-    }
+    attune_status status = measurer_check(t->measurer, &object, HOST_ROUND_ROBIN, patience, &verdict, &reason);
     if (status == ATTUNE_NO_MEMORY) {
         set_outcome(outcome, "launch-failed", reason.message);
         return error_set(error, status, "%s", reason.message);
@@ -267,13 +239,13 @@ static attune_status check(struct tuning *t, struct object_job *job, int place, 
         contender.facts = *job;
         contender.facts.bytes = contender.facts.log = (struct buffer)BUFFER_INIT;
         contender.facts.source = NULL;
-        status = t->timed ? look_quickly(t, job, &contender, outcome) : ATTUNE_OK;
+        status = t->facts.timed ? look_quickly(t, job, &object, &contender, outcome) : ATTUNE_OK;
         if (status == ATTUNE_OK) {
             keep(t, &contender);
             return ATTUNE_OK;
         }
     }
-    if (!device_answers(t->driver, t->ordinal)) {
+    if (measurer_fate(t->measurer) == MEASURER_LOST) {
         snprintf(outcome->outcome, sizeof outcome->outcome, "crashed"); /* the reason stays */
         t->device_dead = true;
     }
@@ -298,7 +270,7 @@ static attune_status look_at(struct tuning *t, struct object_job *job, int place
         counts->compiled += !job->reused;
         counts->reused += job->reused;
         counts->other_compiler += job->other_compiler;
-        if (!screen_fits(&t->device, &job->launch, &job->resources, reason) ||
+        if (!screen_fits(&t->facts.device, &job->launch, &job->resources, reason) ||
             (place != 0 && !screen_pays(&job->resources, reason))) {
             set_outcome(outcome, "resources", reason);
             counts->screened_out++;
@@ -329,7 +301,7 @@ static attune_status look_at_all(struct tuning *t, struct generator *generator, 
             break;
         }
         status = look_at(t, pipeline_next(pipeline), place, error);
-        tell(t, t->timed ? TUNE_TIME : TUNE_VERIFY);
+        tell(t, t->facts.timed ? TUNE_TIME : TUNE_VERIFY);
     }
     for (; place < t->list.count; place++) {
         set_outcome(&t->result->outcomes[place], "not-tried",
@@ -342,8 +314,7 @@ static attune_status look_at_all(struct tuning *t, struct generator *generator, 
 static attune_status sample_finalist(void *data, int entry, double *microseconds, struct error *error)
 {
     struct tuning *t = data;
-    struct timed_kernel *timed = &t->finalists[entry].timed;
-    return timed_sample(t->timing, timed, timed->launches, microseconds, error);
+    return measurer_sample(t->measurer, t->finalists[entry].slot, microseconds, error);
 }
 
 static int by_place(const void *a, const void *b)
@@ -359,7 +330,7 @@ static attune_status hold_finals(struct tuning *t, int *winner, struct error *er
     int rounds = 0;
     qsort(t->finalists, (size_t)t->finalist_count, sizeof t->finalists[0], by_place);
     *winner = 0;
-    if (!t->timed) {
+    if (!t->facts.timed) {
         return ATTUNE_OK;
     }
     bool has_default = t->finalists[0].place == 0;
@@ -367,7 +338,7 @@ static attune_status hold_finals(struct tuning *t, int *winner, struct error *er
         results[i].microseconds = t->finalists[i].quick;
     }
     if (!t->device_dead) {
-        attune_status status = timed_warm(t->timing, &t->finalists[0].timed, warm_milliseconds, error);
+        attune_status status = measurer_warm(t->measurer, t->finalists[0].slot, warm_milliseconds, error);
         if (status == ATTUNE_OK) {
             status = measure_rounds(&source, t->finalist_count, 0, ROUNDS, t->deadline, results, &rounds, error);
         }
@@ -377,7 +348,8 @@ static attune_status hold_finals(struct tuning *t, int *winner, struct error *er
     }
     *winner = measure_choose(results, t->finalist_count, has_default ? 0 : -1, tie_band);
     if (*winner < 0) {
-        return error_set(error, ATTUNE_DEVICE_FAILED, "%s gave no usable time in %d rounds", t->device.name, rounds);
+        return error_set(error, ATTUNE_DEVICE_FAILED, "%s gave no usable time in %d rounds", t->facts.device.name,
+                         rounds);
     }
     for (int i = 0; i < t->finalist_count; i++) {
         struct tune_outcome *outcome = &t->result->outcomes[t->finalists[i].place];
@@ -400,11 +372,11 @@ static attune_status publish(struct tuning *t, int winner, struct error *error)
     if (status != ATTUNE_OK) {
         return status;
     }
-    record_set_device(record, &t->device);
+    record_set_device(record, &t->facts.device);
     snprintf(record->run, sizeof record->run, "%s", t->run);
     memcpy(counts->best, best->facts.name, sizeof counts->best);
-    record->winner_microseconds = t->timed ? counts->best_microseconds : 0.0;
-    record->default_microseconds = t->timed ? counts->default_microseconds : 0.0;
+    record->winner_microseconds = t->facts.timed ? counts->best_microseconds : 0.0;
+    record->default_microseconds = t->facts.timed ? counts->default_microseconds : 0.0;
     record->tried = counts->failed + counts->screened_out + counts->wrong + counts->verified;
     record->verified = counts->verified;
     record->rejected = counts->failed + counts->screened_out + counts->wrong;
@@ -451,34 +423,52 @@ static attune_status nothing_left(const struct tuning *t, struct error *error)
     return status;
 }
 
-static void close_all(struct tuning *t)
+/* takes the measurer */
+static attune_status tune_with(struct measurer *measurer, struct generator *generator, struct compiler_pool *pool,
+                               struct store *store, const struct problem *problem, const struct tune_options *options,
+                               tune_report report, void *data, struct tune_result *result, struct error *error)
 {
-    for (int i = 0; i < t->finalist_count; i++) {
-        contender_close(&t->finalists[i]);
-    }
-    if (t->is_preparing) {
-        pthread_join(t->preparing, NULL);
-    }
-    timing_destroy(t->timing);
-    oracle_device_destroy(t->checks);
-    oracle_destroy(t->oracle);
-    judge_destroy(t->judge);
-    candidate_list_free(&t->list);
-    journal_close(&t->journal);
-}
-
-static attune_status list_outcomes(struct tuning *t, struct error *error)
-{
-    t->result->outcomes = calloc((size_t)t->list.count + 1, sizeof *t->result->outcomes);
-    if (t->result->outcomes == NULL) {
+    int winner = 0;
+    struct tuning *t = calloc(1, sizeof *t);
+    if (t == NULL) {
+        measurer_close(measurer);
         return error_no_memory(error);
     }
-    t->result->outcome_count = t->list.count;
-    for (int i = 0; i < t->list.count; i++) {
-        candidate_format(&t->list.items[i], t->result->outcomes[i].candidate);
-        candidate_id(&t->list.items[i], t->result->outcomes[i].id);
+    t->measurer = measurer;
+    t->options = options;
+    t->store = store;
+    t->problem = problem;
+    t->report = report;
+    t->data = data;
+    t->result = result;
+    t->journal.file = -1;
+    t->begin = clock_seconds();
+    t->deadline = options->budget_seconds > 0.0 ? t->begin + options->budget_seconds : 0.0;
+    attune_status status = open_device(t, generator, pool, error);
+    if (status == ATTUNE_OK) {
+        status = look_at_all(t, generator, pool, error);
     }
-    return ATTUNE_OK;
+    if (status == ATTUNE_OK && t->finalist_count == 0) {
+        status = nothing_left(t, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = hold_finals(t, &winner, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = publish(t, winner, error);
+    }
+    if (status == ATTUNE_OK) {
+        result->operations = t->facts.operations;
+        tell(t, TUNE_DONE);
+    }
+    measurer_close(t->measurer);
+    candidate_list_free(&t->list);
+    journal_close(&t->journal);
+    free(t);
+    if (status != ATTUNE_OK) {
+        tune_result_free(result);
+    }
+    return status;
 }
 
 attune_status tune_run(struct generator *generator, struct compiler_pool *pool, struct store *store,
@@ -500,55 +490,18 @@ attune_status tune_run_on(const struct driver *driver, int ordinal, struct gener
                           const struct tune_options *options, tune_report report, void *data,
                           struct tune_result *result, struct error *error)
 {
-    int winner = 0;
+    const struct measurer_local_options local = {.generator = generator,
+                                                 .problem = problem,
+                                                 .seed = options->seed,
+                                                 .driver = driver,
+                                                 .ordinal = ordinal,
+                                                 .timing = true};
+    struct measurer *measurer;
     memset(result, 0, sizeof *result);
-    struct tuning *t = calloc(1, sizeof *t);
-    if (t == NULL) {
-        return error_no_memory(error);
-    }
-    t->driver = driver;
-    t->ordinal = ordinal;
-    t->options = options;
-    t->store = store;
-    t->problem = problem;
-    t->report = report;
-    t->data = data;
-    t->result = result;
-    t->journal.file = -1;
-    t->begin = clock_seconds();
-    t->deadline = options->budget_seconds > 0.0 ? t->begin + options->budget_seconds : 0.0;
-    attune_status status = open_device(t, generator, pool, error);
-    if (status == ATTUNE_OK) {
-        status = list_outcomes(t, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = open_journal(t, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = open_timing(t, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = look_at_all(t, generator, pool, error);
-    }
-    if (status == ATTUNE_OK && t->finalist_count == 0) {
-        status = nothing_left(t, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = hold_finals(t, &winner, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = publish(t, winner, error);
-    }
-    if (status == ATTUNE_OK) {
-        result->operations = oracle_operations(t->oracle);
-        tell(t, TUNE_DONE);
-    }
-    close_all(t);
-    free(t);
-    if (status != ATTUNE_OK) {
-        tune_result_free(result);
-    }
-    return status;
+    attune_status status = measurer_local(&local, &measurer, error);
+    return status == ATTUNE_OK
+               ? tune_with(measurer, generator, pool, store, problem, options, report, data, result, error)
+               : status;
 }
 
 void tune_result_free(struct tune_result *result)

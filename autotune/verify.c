@@ -1,8 +1,7 @@
 /* verify.c - `attune verify`: candidates of a problem on a device, each under the wanted schedules, against the oracle.
  */
-#include "autotune/judge.h"
+#include "autotune/measurer.h"
 #include "autotune/objects.h"
-#include "autotune/oracle.h"
 #include "autotune/screen.h"
 #include "runtime/runner.h"
 
@@ -12,26 +11,19 @@
 
 enum { SCHEDULES = 3 };
 
-/* one way to run every candidate: a schedule of the host device or a runner, or the GPU as it is */
-struct check_place {
-    const char *schedule; /* for reports; "" on GPUs */
-    enum host_schedule host;
-    struct driver *runner; /* owned; NULL without sanitizers */
-    const struct driver *driver;
-    struct oracle_device *device;
-};
-
 struct verifying {
     const struct verify_options *options;
     const struct driver *driver;
     int ordinal;
-    struct driver_device device;
+    bool on_host;
+    struct driver *runners[SCHEDULES]; /* owned; of the sanitizers */
+    struct measurer *measurer;
+    struct measurer_facts facts;
     struct target target;
-    struct oracle *oracle;
-    struct judge *judge;
     struct candidate_list list;
-    struct check_place places[SCHEDULES];
-    int place_count;
+    bool
+        schedules[SCHEDULES]; /* under which every candidate runs; on a GPU the first alone, which then means nothing */
+    int schedule_count;
     verify_report report;
     void *data;
     int done, total, right, judged, wrong;
@@ -82,58 +74,64 @@ static attune_status choose_candidates(struct generator *generator, const struct
     return status == ATTUNE_OK ? candidate_check(generator, state->list.items, problem, &state->target, error) : status;
 }
 
-static attune_status open_place(struct verifying *state, enum host_schedule schedule, struct error *error)
+static attune_status open_runner(struct verifying *state, enum host_schedule schedule, struct error *error)
 {
-    struct check_place *place = &state->places[state->place_count++];
-    const char *sanitizer = state->options->sanitize == SANITIZE_ADDRESS ? "address" : "thread";
-    attune_status status = ATTUNE_OK;
-    place->schedule = state->device.target.vendor == TARGET_HOST ? host_schedule_name(schedule) : "";
-    place->host = schedule;
-    place->driver = state->driver;
-    if (state->options->sanitize != SANITIZE_NONE) {
-        char program[1024];
-        struct runner_options runner = {.program = program, .device = state->device, .schedule = schedule};
-        status = runner_find(sanitizer, program, sizeof program, error);
-        if (status == ATTUNE_OK) {
-            status = runner_create(&runner, &place->runner, error);
-        }
-        place->driver = place->runner;
+    char program[1024];
+    struct runner_options runner = {.program = program, .schedule = schedule};
+    attune_status status = state->driver->describe(state->driver, state->ordinal, &runner.device, error);
+    if (status == ATTUNE_OK) {
+        status = runner_find(state->options->sanitize == SANITIZE_ADDRESS ? "address" : "thread", program,
+                             sizeof program, error);
     }
-    return status == ATTUNE_OK ? oracle_device_create(state->oracle, place->driver, state->ordinal,
-                                                      place->runner == NULL, &place->device, error)
-                               : status;
+    return status == ATTUNE_OK ? runner_create(&runner, &state->runners[schedule], error) : status;
 }
 
-static attune_status open_places(struct verifying *state, struct error *error)
+static attune_status choose_schedules(struct verifying *state, struct error *error)
 {
     const struct verify_options *options = state->options;
-    bool host = state->device.target.vendor == TARGET_HOST, any = false;
+    bool any = false;
     for (int i = 0; i < SCHEDULES; i++) {
         any |= options->schedules[i];
     }
-    if (!host && (any || options->sanitize != SANITIZE_NONE)) {
+    if (!state->on_host && (any || options->sanitize != SANITIZE_NONE)) {
         return error_set(error, ATTUNE_INVALID,
-                         "schedules and sanitizers are the host device's, the device is %s: use --device host",
-                         state->device.name);
+                         "schedules and sanitizers are the host device's, the device is %s:%d: use --device host",
+                         state->driver->name, state->ordinal);
     }
     for (int i = 0; i < SCHEDULES; i++) {
-        if (any ? options->schedules[i] : i == HOST_ROUND_ROBIN) {
-            attune_status status = open_place(state, (enum host_schedule)i, error);
-            if (status != ATTUNE_OK) {
-                return status;
-            }
-        }
+        state->schedules[i] = any ? options->schedules[i] : i == HOST_ROUND_ROBIN;
+        state->schedule_count += state->schedules[i];
     }
     return ATTUNE_OK;
 }
 
-static void report_outcome(struct verifying *state, const struct object_job *job, const struct check_place *place,
+static attune_status create_measurer(struct verifying *state, struct generator *generator,
+                                     const struct problem *problem, struct error *error)
+{
+    bool sanitized = state->options->sanitize != SANITIZE_NONE;
+    for (int i = 0; i < SCHEDULES && sanitized; i++) {
+        attune_status status = state->schedules[i] ? open_runner(state, (enum host_schedule)i, error) : ATTUNE_OK;
+        if (status != ATTUNE_OK) {
+            return status;
+        }
+    }
+    const struct driver *runners[SCHEDULES] = {state->runners[0], state->runners[1], state->runners[2]};
+    const struct measurer_local_options local = {.generator = generator,
+                                                 .problem = problem,
+                                                 .seed = state->options->seed,
+                                                 .driver = state->driver,
+                                                 .ordinal = state->ordinal,
+                                                 .runners = sanitized ? runners : NULL};
+    return measurer_local(&local, &state->measurer, error);
+}
+
+static void report_outcome(struct verifying *state, const struct object_job *job, const char *schedule,
                            const char *what, double ratio, const char *reason)
 {
     struct verify_outcome outcome = {.worst_ratio = ratio};
     memcpy(outcome.candidate, job->name, sizeof outcome.candidate);
     memcpy(outcome.id, job->id, sizeof outcome.id);
-    snprintf(outcome.schedule, sizeof outcome.schedule, "%s", place != NULL ? place->schedule : "");
+    snprintf(outcome.schedule, sizeof outcome.schedule, "%s", schedule);
     snprintf(outcome.outcome, sizeof outcome.outcome, "%s", what);
     snprintf(outcome.reason, sizeof outcome.reason, "%.500s", reason);
     state->done++;
@@ -147,42 +145,46 @@ static void report_outcome(struct verifying *state, const struct object_job *job
     }
 }
 
-static attune_status judge(struct verifying *state, struct object_job *job, struct error *error)
+static attune_status check(struct verifying *state, const struct object_job *job, enum host_schedule schedule,
+                           struct error *error)
 {
-    char reason[SCREEN_REASON_BYTES];
-    if (job->status != ATTUNE_OK) {
-        report_outcome(state, job, NULL, "compile", 0.0, job->message);
-        state->done += state->place_count - 1;
-        return job->status == ATTUNE_NO_TOOLCHAIN ? error_set(error, job->status, "%s", job->message) : ATTUNE_OK;
-    }
-    if (!screen_fits(&state->device, &job->launch, &job->resources, reason)) {
-        report_outcome(state, job, NULL, "resources", 0.0, reason);
-        state->done += state->place_count - 1;
+    const struct kernel_object object = {job->bytes.data, job->bytes.length, &job->launch};
+    const char *name = state->on_host ? host_schedule_name(schedule) : "";
+    struct verdict verdict;
+    struct error failure = {0};
+    attune_status status = measurer_check(state->measurer, &object, schedule, 0.0, &verdict, &failure);
+    if (status == ATTUNE_OK) {
+        report_outcome(state, job, name, verdict.right ? "right" : "wrong", verdict.worst_ratio, verdict.reason);
         return ATTUNE_OK;
     }
-    for (int i = 0; i < state->place_count; i++) {
-        struct check_place *place = &state->places[i];
-        struct verdict verdict;
-        struct error failure = {0};
-        if (place->runner == NULL && state->device.target.vendor == TARGET_HOST) {
-            host_device_set_schedule(place->host);
-        }
-        attune_status status =
-            oracle_device_check(place->device, job->bytes.data, job->bytes.length, &job->launch, &verdict, &failure);
-        if (status == ATTUNE_OK) {
-            report_outcome(state, job, place, verdict.right ? "right" : "wrong", verdict.worst_ratio, verdict.reason);
-            continue;
-        }
-        report_outcome(state, job, place, "failed", 0.0, failure.message);
-        if (status == ATTUNE_NO_MEMORY) {
-            return error_set(error, status, "%s", failure.message);
-        }
-        if (place->runner == NULL && !device_answers(state->driver, state->ordinal)) {
-            return error_set(error, ATTUNE_DEVICE_FAILED, "%s left the device unusable: %s", job->name,
-                             failure.message);
-        }
+    report_outcome(state, job, name, "failed", 0.0, failure.message);
+    if (status == ATTUNE_NO_MEMORY) {
+        return error_set(error, status, "%s", failure.message);
+    }
+    if (measurer_fate(state->measurer) == MEASURER_LOST) {
+        return error_set(error, ATTUNE_DEVICE_FAILED, "%s left the device unusable: %s", job->name, failure.message);
     }
     return ATTUNE_OK;
+}
+
+static attune_status judge(struct verifying *state, const struct object_job *job, struct error *error)
+{
+    char reason[SCREEN_REASON_BYTES];
+    attune_status status = ATTUNE_OK;
+    if (job->status != ATTUNE_OK) {
+        report_outcome(state, job, "", "compile", 0.0, job->message);
+        state->done += state->schedule_count - 1;
+        return job->status == ATTUNE_NO_TOOLCHAIN ? error_set(error, job->status, "%s", job->message) : ATTUNE_OK;
+    }
+    if (!screen_fits(&state->facts.device, &job->launch, &job->resources, reason)) {
+        report_outcome(state, job, "", "resources", 0.0, reason);
+        state->done += state->schedule_count - 1;
+        return ATTUNE_OK;
+    }
+    for (int i = 0; i < SCHEDULES && status == ATTUNE_OK; i++) {
+        status = state->schedules[i] ? check(state, job, (enum host_schedule)i, error) : ATTUNE_OK;
+    }
+    return status;
 }
 
 attune_status verify_run(struct generator *generator, struct compiler_pool *pool, const struct problem *problem,
@@ -203,34 +205,29 @@ attune_status verify_run(struct generator *generator, struct compiler_pool *pool
     attune_status status =
         driver_parse_device(options->device != NULL ? options->device : "best", &state->driver, &state->ordinal, error);
     if (status == ATTUNE_OK) {
-        status = state->driver->describe(state->driver, state->ordinal, &state->device, error);
+        state->on_host = strcmp(state->driver->name, "host") == 0;
+        status = choose_schedules(state, error);
     }
     if (status == ATTUNE_OK) {
-        status = verify_target(&state->device, options->target, &state->target, error);
+        status = create_measurer(state, generator, problem, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = measurer_open(state->measurer, &state->facts, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = verify_target(&state->facts.device, options->target, &state->target, error);
     }
     if (status == ATTUNE_OK) {
         status = choose_candidates(generator, problem, state, error);
     }
     if (status == ATTUNE_OK) {
-        status = oracle_create(generator, problem, options->seed, &state->oracle, error);
-    }
-    if (status == ATTUNE_OK && state->device.target.vendor == TARGET_HOST) {
-        status = oracle_check_host(state->oracle, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = open_places(state, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = oracle_check_memory(oracle_device_bytes(state->places[0].device), &state->device, error);
-    }
-    if (status == ATTUNE_OK) {
         status = road_open(&road, pool, options->store, &state->target, options->sanitize, true, error);
     }
-    if (status == ATTUNE_OK && state->device.target.vendor != TARGET_HOST) {
-        state->judge = judge_for_oracle(generator, &road, state->oracle, state->driver, state->ordinal);
+    if (status == ATTUNE_OK) {
+        status = measurer_begin(state->measurer, &state->facts, generator, &road, problem, error);
     }
     if (status == ATTUNE_OK) {
-        state->total = state->list.count * state->place_count;
+        state->total = state->list.count * state->schedule_count;
         status = pipeline_create(generator, &road, problem, state->list.items, state->list.count,
                                  compiler_pool_workers(pool), &pipeline, error);
     }
@@ -252,14 +249,12 @@ attune_status verify_run(struct generator *generator, struct compiler_pool *pool
         status = error_set(error, ATTUNE_UNSUPPORTED, "none of the %d candidates fits the device", state->list.count);
     }
     pipeline_destroy(pipeline);
-    for (int i = 0; i < state->place_count; i++) {
-        oracle_device_destroy(state->places[i].device);
-        if (state->places[i].runner != NULL) {
-            runner_destroy(state->places[i].runner);
+    measurer_close(state->measurer);
+    for (int i = 0; i < SCHEDULES; i++) {
+        if (state->runners[i] != NULL) {
+            runner_destroy(state->runners[i]);
         }
     }
-    oracle_destroy(state->oracle);
-    judge_destroy(state->judge);
     candidate_list_free(&state->list);
     free(state);
     return status;

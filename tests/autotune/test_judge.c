@@ -78,9 +78,15 @@ static void trial_begin(struct bench *b, const char *text, int kind, struct tria
     assert_int_equal(inputs_attention(&t->a, kind, 7, t->q, t->k, t->v, &b->error), ATTUNE_OK);
     assert_int_equal(reference_choose_rows(&t->a, 1e12, 7, &t->rows, &b->error), ATTUNE_OK);
     assert_int_equal(reference_compute(&t->a, t->q, t->k, t->v, &t->rows, true, &t->cpu, &b->error), ATTUNE_OK);
-    if (judge_create(b->generator, &b->road, &problem, b->host, 0, &t->judge, &b->error) != ATTUNE_OK) {
+    struct judge_code code;
+    struct judge_objects objects;
+    attune_status status = judge_compile(b->generator, &b->road, &problem, &code, &b->error);
+    judge_code_objects(&code, &objects);
+    if (status != ATTUNE_OK ||
+        judge_load(b->generator, &objects, &problem, b->host, 0, &t->judge, &b->error) != ATTUNE_OK) {
         fail_msg("%s", b->error.message);
     }
+    judge_code_free(&code);
     assert_int_equal(judge_answer(t->judge, &t->a, t->q, t->k, t->v, &t->answers, &b->error), ATTUNE_OK);
 
     t->o = malloc((size_t)t->a.o.span * dtype_size(t->a.o.dtype));
