@@ -7,6 +7,7 @@
 #include "autotune/objects.h"
 #include "autotune/publish.h"
 #include "autotune/tune.h"
+#include "runtime/context.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -192,21 +193,22 @@ static void jit_destroy(void *data)
 
 attune_status attune_jit_register(attune_context *context)
 {
+    struct error error = {0};
     if (context == NULL) {
-        return ATTUNE_INVALID;
+        return context_report(NULL, error_set(&error, ATTUNE_INVALID, "context is NULL"), &error);
     }
     struct jit *jit = calloc(1, sizeof *jit);
     if (jit == NULL) {
-        return ATTUNE_NO_MEMORY;
+        return context_report(context, error_no_memory(&error), &error);
     }
     if (pthread_mutex_init(&jit->generator_lock, NULL) != 0) {
         free(jit);
-        return ATTUNE_NO_MEMORY;
+        return context_report(context, error_no_memory(&error), &error);
     }
     if (pthread_mutex_init(&jit->pool_lock, NULL) != 0) {
         pthread_mutex_destroy(&jit->generator_lock);
         free(jit);
-        return ATTUNE_NO_MEMORY;
+        return context_report(context, error_no_memory(&error), &error);
     }
     const struct jit_handler handler = {.data = jit,
                                         .destroy = jit_destroy,

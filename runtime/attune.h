@@ -4,15 +4,27 @@
  * may compile or tune) -> attune_launch_* runs it, any number of times, with new sizes, strides and pointers.
  *
  * Conventions
- *   Shapes    q [batch, seqlen_q, heads, head_dim_qk], k [batch, seqlen_k, kv_heads, head_dim_qk],
- *             v [batch, seqlen_k, kv_heads, head_dim_v], o [batch, seqlen_q, heads, head_dim_v]; any order of the first
- * three axes by strides; lse [batch, heads, seqlen_q], fp32, natural logarithm. Strides   in elements, int64; the head
- * dimension is contiguous (stride 1); 0 is legal for inputs. Sizes     in elements; names ending in _bytes are bytes.
- *   Ownership what a function creates, its *_destroy frees; memory and streams are always the caller's.
- *   Errors    every call that can fail returns attune_status; the sentence is in attune_last_error(). A failed call
- * launches nothing and leaves its outputs untouched, except that handles it would have created are set to NULL. Threads
- * contexts, devices and plans may be used from any number of threads at once. Problems are immutable once made.
- *   Versions  structs start with size: set it with sizeof. Fields are only ever added at the end; zero means default.
+ *
+ * Shapes: q [batch, seqlen_q, heads, head_dim_qk], k [batch, seqlen_k, kv_heads, head_dim_qk], v [batch, seqlen_k,
+ * kv_heads, head_dim_v], o [batch, seqlen_q, heads, head_dim_v]; any order of the first three axes by strides; lse
+ * [batch, heads, seqlen_q], fp32, natural logarithm.
+ *
+ * Strides: in elements, int64; the head dimension is contiguous (stride 1); 0 is legal for inputs.
+ *
+ * Sizes: in elements; names ending in _bytes are bytes.
+ *
+ * Strings: end with NUL, and are copied: they may go when the call returns.
+ *
+ * Ownership: what a function creates, its *_destroy frees; memory and streams are always the caller's.
+ *
+ * Errors: every call that can fail returns attune_status; the sentence is in attune_last_error(). A failed call
+ * launches nothing and leaves its outputs untouched, except that handles it would have created are set to NULL.
+ *
+ * Threads: contexts, devices and plans may be used from any number of threads at once. Problems are immutable once
+ * made.
+ *
+ * Versions: structs start with size: set it with sizeof. Fields are only ever added at the end; zero means default.
+ *
  * There are no globals: two contexts share nothing.
  */
 #ifndef ATTUNE_H
@@ -187,8 +199,8 @@ typedef struct attune_attention_arguments {
     int32_t explicit_sizes;   /* 1: all sizes are taken as they are, 0 included (nothing to do) */
     double scale;             /* 0: the problem's */
     double dropout;           /* used when explicit_dropout or > 0, else the problem's; > 0 needs a plan with dropout */
-    int32_t explicit_dropout;
-    uint64_t seed, offset;          /* dropout; offset < 2^32, the caller advances it */
+    int32_t explicit_dropout; /* 1: dropout is taken as it is, 0 included */
+    uint64_t seed, offset;    /* dropout; offset < 2^32, the caller advances it */
     const uint64_t *seed_pointer;   /* device memory, read by the kernel instead of seed when not NULL */
     const uint64_t *offset_pointer; /* likewise */
 } attune_attention_arguments;
@@ -198,7 +210,7 @@ typedef struct attune_attention_arguments {
  * these sizes, NULL when 0. */
 attune_status attune_launch_attention(const attune_plan *plan, const attune_attention_arguments *arguments,
                                       void *stream, void *workspace, size_t workspace_bytes);
-/* workspace for these sizes */
+/* workspace for these sizes; nothing else of arguments is looked at */
 attune_status attune_workspace_attention(const attune_plan *plan, const attune_attention_arguments *arguments,
                                          size_t *bytes);
 

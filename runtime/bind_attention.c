@@ -118,6 +118,12 @@ void attention_facts_read(const struct problem *problem, struct attention_facts 
 
 /* ------------------------------------------------------------------------------------------------ sizes */
 
+static attune_status check_flag(const char *name, int32_t value, struct error *error)
+{
+    return value == 0 || value == 1 ? ATTUNE_OK
+                                    : error_set(error, ATTUNE_INVALID, "%s=%d is neither 0 nor 1", name, (int)value);
+}
+
 attune_status attention_sizes(const attune_plan *plan, const attune_attention_arguments *a, struct problem *sizes,
                               bool *empty, struct error *error)
 {
@@ -131,7 +137,11 @@ attune_status attention_sizes(const attune_plan *plan, const attune_attention_ar
         {"kv_heads", facts->kv_heads, a->kv_heads}, {"seqlen_q", facts->seqlen_q, a->seqlen_q},
         {"seqlen_k", facts->seqlen_k, a->seqlen_k},
     };
+    *empty = false;
     *sizes = plan->problem;
+    if (check_flag("explicit_sizes", a->explicit_sizes, error) != ATTUNE_OK) {
+        return ATTUNE_INVALID;
+    }
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
         int64_t maximum = sizes->schema->fields[given[i].field].maximum;
         if (given[i].value < 0 || given[i].value > maximum) {
@@ -288,7 +298,7 @@ static attune_status read_tensors(const attune_plan *plan, const attune_attentio
         {a->v_batch_stride, a->v_seq_stride, a->v_head_stride},
         {a->o_batch_stride, a->o_seq_stride, a->o_head_stride},
     };
-    attune_status status = ATTUNE_OK;
+    attune_status status = check_flag("explicit_strides", a->explicit_strides, error);
     for (int i = 0; i < TENSOR_COUNT && status == ATTUNE_OK; i++) {
         bool keys = i == TENSOR_K || i == TENSOR_V;
         struct tensor *t = &tensors[i];
@@ -340,6 +350,9 @@ static attune_status read_scale(const attune_plan *plan, const attune_attention_
 static attune_status read_dropout(const attune_plan *plan, const attune_attention_arguments *a,
                                   union launch_value *values, struct error *error)
 {
+    if (check_flag("explicit_dropout", a->explicit_dropout, error) != ATTUNE_OK) {
+        return ATTUNE_INVALID;
+    }
     double p = a->explicit_dropout || a->dropout != 0 ? a->dropout : plan->attention.probability;
     if (!(p >= 0 && p <= 1)) {
         return error_set(error, ATTUNE_INVALID, "dropout=%g is no probability from 0 to 1", p);

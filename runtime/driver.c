@@ -61,7 +61,7 @@ attune_status driver_parse_device(const char *text, const struct driver **driver
     const char *colon = strchr(text, ':');
     size_t length = colon ? (size_t)(colon - text) : strlen(text);
     if (length >= sizeof name) {
-        return error_set(error, ATTUNE_INVALID, "device \"%s\" is unknown; use cuda:N, hip:N, host or best", text);
+        return error_set(error, ATTUNE_INVALID, "device \"%.100s\" is unknown; use cuda:N, hip:N, host or best", text);
     }
     memcpy(name, text, length);
     name[length] = '\0';
@@ -70,14 +70,14 @@ attune_status driver_parse_device(const char *text, const struct driver **driver
         char *end;
         number = strtol(colon + 1, &end, 10);
         if (colon[1] < '0' || colon[1] > '9' || *end != '\0' || number > 1023) {
-            return error_set(error, ATTUNE_INVALID, "device \"%s\": what follows the colon is not a device number",
+            return error_set(error, ATTUNE_INVALID, "device \"%.100s\": what follows the colon is not a device number",
                              text);
         }
     }
     const struct driver *found;
     attune_status status = driver_get(name, &found, error);
     if (status == ATTUNE_INVALID) {
-        return error_set(error, ATTUNE_INVALID, "device \"%s\" is unknown; use cuda:N, hip:N, host or best", text);
+        return error_set(error, ATTUNE_INVALID, "device \"%.100s\" is unknown; use cuda:N, hip:N, host or best", text);
     }
     if (status != ATTUNE_OK) {
         return status;
@@ -88,8 +88,8 @@ attune_status driver_parse_device(const char *text, const struct driver **driver
         return status;
     }
     if (number >= count) {
-        return error_set(error, ATTUNE_NO_DEVICE, "device \"%s\" is not here: driver %s has %d device%s", text, name,
-                         count, count == 1 ? "" : "s");
+        return error_set(error, ATTUNE_NO_DEVICE, "device \"%.100s\" is not here: driver %s has %d device%s", text,
+                         name, count, count == 1 ? "" : "s");
     }
     *driver = found;
     *ordinal = (int)number;
