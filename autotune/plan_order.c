@@ -73,7 +73,7 @@ static attune_status read_file(struct generator *generator, const struct problem
             *end = '\0';
         }
         number++;
-        line[strcspn(line, "#\r")] = '\0';
+        line[strcspn(line, "#")] = '\0'; /* a carriage return before the newline is a blank, elsewhere a wrong word */
         line += strspn(line, " \t");
         for (size_t length = strlen(line); length > 0 && isspace((unsigned char)line[length - 1]); length--) {
             line[length - 1] = '\0';

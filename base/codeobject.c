@@ -6,11 +6,24 @@
 
 enum { MACHINE_NVIDIA = 190, MACHINE_AMDGPU = 224, HOST_NOTE_TYPE = 1, BUILD_ID_BYTES_MAX = 64 };
 
+static bool is_printable(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] <= ' ' || text[i] > '~') {
+            return false;
+        }
+    }
+    return true;
+}
+
 attune_status codeobject_set_kernel(struct resources *resources, const char *name, size_t length, struct error *error)
 {
     if (length == 0 || length >= sizeof resources->kernel || memchr(name, '\0', length)) {
         return error_set(error, ATTUNE_CORRUPT, "code object: a kernel's name of %zu bytes, 1 to %zu are legal", length,
                          sizeof resources->kernel - 1);
+    }
+    if (!is_printable(name, length)) {
+        return error_set(error, ATTUNE_CORRUPT, "code object: a kernel's name holds more than printable ASCII");
     }
     memcpy(resources->kernel, name, length);
     resources->kernel[length] = '\0';

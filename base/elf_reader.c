@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { NAME_BYTES_MAX = 4096 };
+
 static bool inside(const struct elf *elf, uint64_t offset, uint64_t size)
 {
     return offset <= elf->length && size <= elf->length - offset;
@@ -19,10 +21,15 @@ bool elf_open(struct elf *elf, const void *bytes, size_t length)
            elf->header.e_ident[EI_DATA] == ELFDATA2LSB;
 }
 
-/* a NUL-terminated string at `offset` of a string table, or NULL */
+/* A NUL-terminated string at `offset` of a string table, or NULL. Longer names than any of ours read as absent: else a
+ * table of symbols that all name one text of megabytes takes hours to look through. */
 static const char *table_string(const uint8_t *table, size_t length, uint64_t offset)
 {
-    if (offset >= length || !memchr(table + offset, '\0', length - offset)) {
+    if (offset >= length) {
+        return NULL;
+    }
+    size_t left = length - (size_t)offset;
+    if (!memchr(table + offset, '\0', left < NAME_BYTES_MAX ? left : NAME_BYTES_MAX)) {
         return NULL;
     }
     return (const char *)table + offset;
@@ -162,7 +169,9 @@ bool elf_next_note(const struct elf *elf, struct elf_note *note)
     const uint8_t *bytes = NULL;
     size_t length, alignment = 4;
     while (note_part(elf, note->part, &bytes, &length, &alignment)) {
-        if (length > 0 && read_note(bytes, length, alignment, note)) {
+        size_t begin = note->offset;
+        if (length > 0 && note->walked < 2 * elf->length && read_note(bytes, length, alignment, note)) {
+            note->walked += note->offset - begin;
             return true;
         }
         note->part++;

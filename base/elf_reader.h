@@ -30,7 +30,8 @@ bool elf_contents(const struct elf *elf, const Elf64_Shdr *section, const uint8_
 /* symbol `index` of a symbol table; false past the end or when the table is broken */
 bool elf_symbol(const struct elf *elf, const Elf64_Shdr *table, uint64_t index, Elf64_Sym *symbol, const char **name);
 
-/* Notes of all PT_NOTE segments, then of all SHT_NOTE sections (so one may come twice).
+/* Notes of all PT_NOTE segments, then of all SHT_NOTE sections (so one may come twice). It ends when twice the file's
+ * bytes were walked: thousands of headers that all name the same bytes are nobody's honest file.
  *   struct elf_note note = {0};
  *   while (elf_next_note(&elf, &note)) ... */
 struct elf_note {
@@ -40,6 +41,7 @@ struct elf_note {
     size_t length;
     unsigned part; /* iteration: segments, then sections */
     size_t offset; /* of the next note within the part */
+    size_t walked; /* bytes of notes given so far */
 };
 bool elf_next_note(const struct elf *elf, struct elf_note *note);
 

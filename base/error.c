@@ -9,6 +9,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a message quotes may come from a foreign file, and messages end on terminals: control characters, C1's two-byte
+ * forms among them, are written as \x1b. Lines and tabs stay, for compilers' logs. Cut at the end when it grows too
+ * long.
+ */
+static void make_printable(char text[ERROR_MESSAGE_BYTES])
+{
+    char shown[ERROR_MESSAGE_BYTES];
+    size_t used = 0;
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        bool second_set = c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
+        bool control = (*c < ' ' && *c != '\n' && *c != '\t') || *c == 0x7f || second_set;
+        if (used + (control ? 4 : 1) >= sizeof shown) {
+            break;
+        }
+        if (control) {
+            c += second_set;
+            used += (size_t)snprintf(shown + used, sizeof shown - used, "\\x%02x", *c);
+        } else {
+            shown[used++] = (char)*c;
+        }
+    }
+    shown[used] = '\0';
+    memcpy(text, shown, used + 1);
+}
+
 static void set_message(struct error *error, attune_status status, const char *format, va_list arguments)
 {
     if (!error) {
@@ -19,6 +44,7 @@ static void set_message(struct error *error, attune_status status, const char *f
     if (vsnprintf(message, sizeof message, format, arguments) < 0) {
         snprintf(message, sizeof message, "%s", format);
     }
+    make_printable(message);
     error->status = status;
     memcpy(error->message, message, strlen(message) + 1);
 }
@@ -45,6 +71,7 @@ attune_status error_prefix(struct error *error, const char *format, ...)
     if (length < 0) {
         return error->status;
     }
+    make_printable(prefix);
     size_t used = strlen(prefix);
     size_t room = sizeof prefix - 1 - used;
     size_t separator = room < 2 ? room : 2;
@@ -113,8 +140,9 @@ void warn_once(const char *key, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
+    make_printable(message);
     for (char *c = message; *c; c++) { /* one line, whatever a path or a driver put in */
-        if (*c == '\n' || *c == '\r') {
+        if (*c == '\n' || *c == '\t') {
             *c = ' ';
         }
     }

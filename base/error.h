@@ -2,7 +2,8 @@
  *
  * Every function that can fail takes a `struct error *` last and returns the status. The message names the argument,
  * the value, the limit and the fix. `error` may be NULL where a caller does not care for the text. A function that
- * returns ATTUNE_OK leaves the error untouched.
+ * returns ATTUNE_OK leaves the error untouched. Control characters but newline and tab are shown as '?': what is quoted
+ * may be a foreign file's.
  */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H

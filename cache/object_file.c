@@ -163,6 +163,11 @@ static attune_status decode_texts(const unsigned char *h, struct object_header *
         }
     }
     memcpy(header->source.bytes, h + AT_SOURCE, DIGEST_BYTES);
+    for (int i = AT_PADDING; i < AT_HEADER_DIGEST; i++) {
+        if (h[i] != 0) {
+            return corrupt(error, "the header's padding is not zero");
+        }
+    }
     struct target target;
     if (target_parse(header->target, &target, NULL) != ATTUNE_OK || header->kernel[0] == '\0' ||
         !identity_is_hex(header->identity)) {
@@ -196,6 +201,9 @@ attune_status object_file_decode(const struct digest *name, const char *file, si
     if (get_number(h + AT_HEADER_BYTES, 4) != OBJECT_FILE_HEADER_BYTES ||
         get_number(h + AT_PAYLOAD_BYTES, 8) != length - OBJECT_FILE_HEADER_BYTES) {
         return corrupt(error, "its length is not the one in the header");
+    }
+    if (length == OBJECT_FILE_HEADER_BYTES) {
+        return corrupt(error, "it holds no code");
     }
     if (memcmp(h + AT_NAME, name->bytes, DIGEST_BYTES) != 0) {
         return corrupt(error, "it is another object under this name");

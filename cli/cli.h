@@ -93,6 +93,9 @@ struct problem_list {
     struct named_problem *items; /* free() */
     int count;
 };
+/* `text` is cut up (NULL: nothing); `path` is for messages */
+attune_status problems_parse(struct cli *cli, char *text, const char *path, struct problem_list *list,
+                             struct error *error);
 attune_status problems_read(struct cli *cli, const char *path, struct problem_list *list, struct error *error);
 void problem_list_free(struct problem_list *list);
 /* whichever of --problem and --problems is given; both or none are refused */

@@ -95,21 +95,6 @@ static bool asks_for_json(int argc, char **argv)
     return false;
 }
 
-/* Messages quote names and files as they are; a terminal gets no control bytes from them. */
-static void print_error(const char *command, const char *message)
-{
-    fprintf(stderr, "attune %s: ", command);
-    for (const char *at = message; *at != '\0'; at++) {
-        unsigned char byte = (unsigned char)*at;
-        if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f) {
-            fprintf(stderr, "\\x%02x", byte);
-        } else {
-            fputc(byte, stderr);
-        }
-    }
-    fputc('\n', stderr);
-}
-
 /* all of it, also what was written long before the end */
 static bool stdout_written(void)
 {
@@ -162,11 +147,11 @@ static int run_command(const struct command *command, int argc, char **argv)
     }
     if (status != ATTUNE_OK) {
         fflush(stdout);
-        print_error(command->name, error.message);
+        fprintf(stderr, "attune %s: %s\n", command->name, error.message);
     }
 out:
     if (!stdout_written() && status == ATTUNE_OK) {
-        print_error(command->name, "standard output cannot be written");
+        fprintf(stderr, "attune %s: standard output cannot be written\n", command->name);
         status = ATTUNE_IO;
     }
     generator_destroy(cli.generator);

@@ -234,10 +234,9 @@ attune_status npy_read(const char *path, struct buffer *file, struct npy *npy, s
     return status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "'%s'", path);
 }
 
-attune_status npy_write(const char *path, enum npy_dtype dtype, int rank, const int64_t *shape, const void *data,
-                        struct error *error)
+attune_status npy_format(enum npy_dtype dtype, int rank, const int64_t *shape, const void *data, struct buffer *file,
+                         struct error *error)
 {
-    struct buffer file = BUFFER_INIT;
     struct buffer header = BUFFER_INIT;
     size_t elements = 1;
     buffer_format(&header, "{'descr': '<%s', 'fortran_order': False, 'shape': (", dtypes[dtype].descr);
@@ -250,19 +249,24 @@ attune_status npy_write(const char *path, enum npy_dtype dtype, int rank, const 
         buffer_text(&header, " ");
     }
     buffer_text(&header, "\n");
-    buffer_append(&file, magic, MAGIC_BYTES);
+    buffer_append(file, magic, MAGIC_BYTES);
     unsigned char prefix[] = {1, 0, (unsigned char)(header.length & 0xff), (unsigned char)(header.length >> 8)};
-    buffer_append(&file, prefix, sizeof prefix);
-    buffer_append(&file, buffer_string(&header), header.length);
-    buffer_append(&file, data, elements * dtypes[dtype].bytes);
+    buffer_append(file, prefix, sizeof prefix);
+    buffer_append(file, buffer_string(&header), header.length);
+    buffer_append(file, data, elements * dtypes[dtype].bytes);
     attune_status status = buffer_ok(&header, error);
-    if (status == ATTUNE_OK) {
-        status = buffer_ok(&file, error);
-    }
+    buffer_free(&header);
+    return status == ATTUNE_OK ? buffer_ok(file, error) : status;
+}
+
+attune_status npy_write(const char *path, enum npy_dtype dtype, int rank, const int64_t *shape, const void *data,
+                        struct error *error)
+{
+    struct buffer file = BUFFER_INIT;
+    attune_status status = npy_format(dtype, rank, shape, data, &file, error);
     if (status == ATTUNE_OK) {
         status = file_write(path, file.data, file.length, error);
     }
-    buffer_free(&header);
     buffer_free(&file);
     return status;
 }

@@ -30,6 +30,9 @@ size_t npy_dtype_bytes(enum npy_dtype dtype);
 attune_status npy_parse(const void *bytes, size_t length, struct npy *npy, struct error *error);
 /* the file's bytes stay in `file`; messages start with the path */
 attune_status npy_read(const char *path, struct buffer *file, struct npy *npy, struct error *error);
+/* a whole file, appended to `file`; rank at most NPY_RANK_MAX, the shape's bytes are all in `data` */
+attune_status npy_format(enum npy_dtype dtype, int rank, const int64_t *shape, const void *data, struct buffer *file,
+                         struct error *error);
 attune_status npy_write(const char *path, enum npy_dtype dtype, int rank, const int64_t *shape, const void *data,
                         struct error *error);
 

@@ -20,8 +20,8 @@ attune_status cli_generator(struct cli *cli, struct error *error)
 /* the family of a text: its first word, unless that is already a field=value */
 static attune_status family_of(const char *text, char family[FAMILY_NAME_BYTES], struct error *error)
 {
-    size_t blanks = strspn(text, " \t");
-    size_t word = strcspn(text + blanks, " \t");
+    size_t blanks = strspn(text, " \t\r\n");
+    size_t word = strcspn(text + blanks, " \t\r\n");
     if (word == 0 || memchr(text + blanks, '=', word) != NULL) {
         snprintf(family, FAMILY_NAME_BYTES, "%s", DEFAULT_FAMILY);
         return ATTUNE_OK;
@@ -118,22 +118,34 @@ attune_status cli_candidate(struct cli *cli, const char *parameters, const struc
 }
 
 /* "name: text" -> name; a colon inside a target or family never stands before a blank */
-static const char *split_name(char *line, char name[64])
+static attune_status split_name(char *line, char name[64], const char **text, struct error *error)
 {
     char *colon = strstr(line, ": ");
     name[0] = '\0';
+    *text = line;
     if (colon == NULL || memchr(line, '=', (size_t)(colon - line)) != NULL) {
-        return line;
+        return ATTUNE_OK;
     }
-    *colon = '\0';
-    snprintf(name, 64, "%s", line);
-    return colon + 2;
+    size_t length = (size_t)(colon - line);
+    for (size_t i = 0; i < length; i++) {
+        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f) {
+            return error_set(error, ATTUNE_INVALID, "the name before the colon holds a control character");
+        }
+    }
+    if (length >= 64) {
+        return error_set(error, ATTUNE_INVALID, "the name \"%.40s...\" has %zu bytes: at most 63 are kept", line,
+                         length);
+    }
+    memcpy(name, line, length);
+    name[length] = '\0';
+    *text = colon + 2;
+    return ATTUNE_OK;
 }
 
 static attune_status add_line(struct cli *cli, char *line, struct problem_list *list, struct error *error)
 {
-    line[strcspn(line, "#\r")] = '\0';
-    line += strspn(line, " \t");
+    line[strcspn(line, "#")] = '\0';
+    line += strspn(line, " \t\r"); /* a carriage return is a blank, wherever it stands: nothing behind it is lost */
     if (*line == '\0') {
         return ATTUNE_OK;
     }
@@ -146,20 +158,22 @@ static attune_status add_line(struct cli *cli, char *line, struct problem_list *
     }
     list->items = items;
     struct named_problem *item = &items[list->count];
-    const char *text = split_name(line, item->name);
-    attune_status status = cli_parse_problem(cli, text, &item->problem, error);
+    const char *text;
+    attune_status status = split_name(line, item->name, &text, error);
+    if (status == ATTUNE_OK) {
+        status = cli_parse_problem(cli, text, &item->problem, error);
+    }
     list->count += status == ATTUNE_OK;
     return status;
 }
 
-attune_status problems_read(struct cli *cli, const char *path, struct problem_list *list, struct error *error)
+attune_status problems_parse(struct cli *cli, char *text, const char *path, struct problem_list *list,
+                             struct error *error)
 {
-    struct buffer file = BUFFER_INIT;
-    *list = (struct problem_list){0};
-    attune_status status = file_read_text(path, PROBLEMS_FILE_BYTES_MAX, &file, error);
+    attune_status status = ATTUNE_OK;
     int number = 0;
-    char *rest = file.data;
-    for (char *line; status == ATTUNE_OK && (line = strsep(&rest, "\n")) != NULL;) {
+    *list = (struct problem_list){0};
+    for (char *line; status == ATTUNE_OK && (line = strsep(&text, "\n")) != NULL;) {
         number++;
         status = add_line(cli, line, list, error);
         if (status != ATTUNE_OK) {
@@ -171,6 +185,17 @@ attune_status problems_read(struct cli *cli, const char *path, struct problem_li
     }
     if (status != ATTUNE_OK) {
         problem_list_free(list);
+    }
+    return status;
+}
+
+attune_status problems_read(struct cli *cli, const char *path, struct problem_list *list, struct error *error)
+{
+    struct buffer file = BUFFER_INIT;
+    *list = (struct problem_list){0};
+    attune_status status = file_read_text(path, PROBLEMS_FILE_BYTES_MAX, &file, error);
+    if (status == ATTUNE_OK) {
+        status = problems_parse(cli, file.data, path, list, error);
     }
     buffer_free(&file);
     return status;

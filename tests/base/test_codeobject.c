@@ -1,6 +1,7 @@
 /* test_codeobject.c - facts read from real objects (tests/base/data) agree with the vendors' own tools, and damaged
  * bytes are refused without reading outside them (the sanitizer builds watch). */
 #include "base/codeobject.h"
+#include "base/elf_reader.h"
 #include "base/files.h"
 
 #include <setjmp.h>
@@ -293,6 +294,44 @@ static void random_damage_is_survived(void **state)
     }
 }
 
+/* A file of 4 MiB whose 65,535 section headers overlap all of it: the work must stay near the file's size. A broken
+ * bound would show as this program's time limit. */
+static void overlapping_parts_are_no_work_without_end(void **state)
+{
+    (void)state;
+    enum { SECTIONS = 65535, BYTES = 1 << 23 };
+    char *file = calloc(1, BYTES);
+    assert_non_null(file);
+    Elf64_Ehdr header = {.e_machine = 190, .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = SECTIONS, .e_shstrndx = 1};
+    memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
+    header.e_ident[EI_DATA] = ELFDATA2LSB;
+    header.e_shoff = BYTES / 2;
+    memcpy(file, &header, sizeof header);
+    for (size_t at = sizeof header; at < BYTES / 2; at += 16) { /* notes of 16 bytes, owner "A" */
+        const Elf64_Nhdr note = {.n_namesz = 2, .n_descsz = 0, .n_type = 7};
+        memcpy(file + at, &note, sizeof note);
+        file[at + sizeof note] = 'A';
+    }
+    for (size_t i = 0; i < SECTIONS; i++) {
+        Elf64_Shdr section = {.sh_type = SHT_NOTE, .sh_offset = sizeof header, .sh_size = BYTES / 2 - sizeof header};
+        memcpy(file + BYTES / 2 + i * sizeof section, &section, sizeof section);
+    }
+    struct elf elf;
+    struct elf_note note = {0};
+    size_t notes = 0;
+    assert_true(elf_open(&elf, file, BYTES));
+    while (elf_next_note(&elf, &note)) {
+        notes++;
+    }
+    assert_in_range(notes, 1, 2 * BYTES / 16);
+    /* names: one text without end under every header */
+    memset(file + sizeof header, 'n', BYTES / 2 - sizeof header - 1);
+    Elf64_Shdr section;
+    assert_false(elf_find_section(&elf, "absent", &section));
+    free(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +340,7 @@ int main(void)
         cmocka_unit_test(build_id_is_read_or_absent),
         cmocka_unit_test(truncation_at_every_length_is_survived),
         cmocka_unit_test(random_damage_is_survived),
+        cmocka_unit_test(overlapping_parts_are_no_work_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,6 +54,26 @@ static void long_messages_are_cut_at_the_end(void **state)
     assert_int_equal(strlen(error.message), ERROR_MESSAGE_BYTES - 1);
 }
 
+/* a foreign file's name or text must not write to the reader's terminal, whoever prints the message */
+static void quoted_control_characters_are_written_out(void **state)
+{
+    (void)state;
+    struct error error = {0};
+    char text[ERROR_MESSAGE_BYTES];
+    error_set(&error, ATTUNE_INVALID, "%s",
+              "a\x1b[31mb\x7f\r\xc2\x9b"
+              "c\n\td\xc3\xa9");
+    assert_string_equal(error.message, "a\\x1b[31mb\\x7f\\x0d\\x9b"
+                                       "c\n\td\xc3\xa9");
+    error_prefix(&error, "\x07");
+    assert_int_equal(strncmp(error.message, "\\x07: a\\x1b", 10), 0);
+    memset(text, 1, sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    error_set(&error, ATTUNE_INVALID, "%s", text);
+    assert_in_range(strlen(error.message), ERROR_MESSAGE_BYTES - 5, ERROR_MESSAGE_BYTES - 1);
+    assert_string_equal(error.message + strlen(error.message) - 4, "\\x01");
+}
+
 static void every_status_has_a_name(void **state)
 {
     (void)state;
@@ -210,6 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(error_keeps_status_and_sentence),
         cmocka_unit_test(long_messages_are_cut_at_the_end),
+        cmocka_unit_test(quoted_control_characters_are_written_out),
         cmocka_unit_test(every_status_has_a_name),
         cmocka_unit_test(warnings_come_once_for_a_key_on_one_line),
         cmocka_unit_test(buffers_grow_and_stay_terminated),

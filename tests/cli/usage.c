@@ -218,7 +218,6 @@ static void put(const char *path, const char *bytes, size_t length)
     assert_int_equal(fclose(file), 0);
 }
 
-/* a NUL byte would end a line unseen, and what follows it would be ignored */
 /* a failing problem among others: told by name, exit 1, and the others are done */
 static void one_bad_problem_leaves_the_others_done(void **state)
 {
@@ -240,6 +239,34 @@ static void one_bad_problem_leaves_the_others_done(void **state)
     says("good");
 }
 
+/* nothing of a line is lost: not behind a carriage return (files whose lines end in it alone), not of a long name */
+static void nothing_of_a_list_is_dropped(void **state)
+{
+    (void)state;
+    static const char returns[] = "heads=1 seqlen_q=8\rhead_dim=16 softcap=2\r\n";
+    static const char two[] = "heads=1 seqlen_q=8 head_dim=16\rheads=2 seqlen_q=8 head_dim=16\r";
+    static const char candidates[] = "block_q=64\rblock_k=1\n";
+    char named[256];
+    const char *path = scratch("lines.txt");
+    put(path, returns, sizeof returns - 1);
+    attune("tune", "--problems", path, "--device", "host", NULL);
+    complains("softcap");
+    put(path, two, sizeof two - 1);
+    attune("tune", "--problems", path, "--device", "host", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("heads is given twice");
+    put(path, candidates, sizeof candidates - 1);
+    attune("tune", "--problem", SMALL, "--device", "host", "--candidates", path, NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("block_k=1");
+    int length = snprintf(named, sizeof named, "%064d: %s\n", 0, SMALL);
+    put(path, named, (size_t)length);
+    attune("tune", "--problems", path, "--device", "host", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("at most 63");
+}
+
+/* a NUL byte would end a line unseen, and what follows it would be ignored */
 static void files_that_are_no_text_are_refused(void **state)
 {
     (void)state;
@@ -351,6 +378,7 @@ int main(void)
         cmocka_unit_test(missing_devices_have_their_own_exit_code),
         cmocka_unit_test(a_problems_file_is_refused_with_its_line),
         cmocka_unit_test(one_bad_problem_leaves_the_others_done),
+        cmocka_unit_test(nothing_of_a_list_is_dropped),
         cmocka_unit_test(files_that_are_no_text_are_refused),
         cmocka_unit_test(an_output_without_folder_is_refused_before_compiling),
         cmocka_unit_test(problems_larger_than_memory_are_refused_with_both_sizes),
