@@ -92,6 +92,10 @@ have_build_tools() {
   command -v ninja >/dev/null && command -v pkg-config >/dev/null && cmake --list-presets -S "$ROOT" >/dev/null 2>&1
 }
 have_libraries() { pkg-config --exists lua5.4 jansson libsodium 2>/dev/null; }
+have_libfuzzer() {
+  echo 'int LLVMFuzzerTestOneInput(const unsigned char *data, unsigned long size) { return data == 0 && size > 0; }' |
+    clang -fsanitize=fuzzer,address,undefined -x c - -o "$LOGS/have-libfuzzer" 2>/dev/null
+}
 have_test_library() { pkg-config --exists cmocka 2>/dev/null; }
 
 # need CHECK package_group's arguments: nothing is installed where the check succeeds, wherever the thing came from
