@@ -88,6 +88,7 @@ struct measurer_local_options {
     const struct driver *driver;
     int ordinal;
     bool timing;                         /* false: checks alone */
+    bool companions;                     /* on the host device too */
     const struct driver *const *runners; /* by schedule: drivers whose launches other programs execute, such as the
                                             sanitizers'; NULL: the driver itself. Not owned */
 };

@@ -44,6 +44,9 @@ static attune_status create_checks(struct local *local, struct error *error)
             status =
                 oracle_device_create(local->oracle, driver, local->options.ordinal, !runners, &local->checks[i], error);
         }
+        if (status == ATTUNE_OK && local->options.companions && !runners) {
+            oracle_device_with_companions(local->checks[i]);
+        }
     }
     return status;
 }
@@ -88,7 +91,7 @@ static void *prepare_references(void *data)
 {
     struct local *local = data;
     /* a failure shows again, with its text, when the case is needed */
-    oracle_prepare(local->oracle, !local->on_host, NULL);
+    oracle_prepare(local->oracle, !local->on_host || local->options.companions, NULL);
     return NULL;
 }
 

@@ -16,7 +16,7 @@ enum { INPUT_GUARD = 0xff, INPUTS_COMPARED_BYTES = 4 << 20 };
 struct case_memory {
     bool made;
     struct guarded tensors[ORACLE_TENSORS_MAX];
-    struct guarded dropout;       /* two words: seed and offset, for companions */
+    struct guarded dropout;       /* two words: seed and offset, for scattered cases */
     struct judge_answers answers; /* of judged cases */
 };
 
@@ -28,7 +28,7 @@ struct oracle_device {
     double patience_microseconds; /* 0: endless */
     driver_event begin, end;      /* made when there is a patience */
     bool guards;
-    bool companions; /* real devices: small cases before the large ones */
+    bool companions; /* small cases before the problem's own: on real devices, and where they are asked for */
     struct guarded workspace;
     struct case_memory memory[ORACLE_CASES_MAX];
     void *outputs[ORACLE_TENSORS_MAX]; /* host copies, as large as the largest case needs */
@@ -54,6 +54,11 @@ attune_status oracle_device_create(struct oracle *oracle, const struct driver *d
         *device = NULL;
     }
     return status;
+}
+
+void oracle_device_with_companions(struct oracle_device *device)
+{
+    device->companions = true;
 }
 
 attune_status oracle_device_patience(struct oracle_device *device, double microseconds, struct error *error)
@@ -119,7 +124,7 @@ static attune_status upload(struct oracle_device *device, const struct oracle_ca
                                              bytes, error);
         }
     }
-    if (status == ATTUNE_OK && test->companion && test->attention.dropout) {
+    if (status == ATTUNE_OK && test->scattered && test->attention.dropout) {
         uint64_t words[2] = {test->attention.seed, test->attention.offset};
         status = guarded_make(&memory->dropout, device->driver, device->ordinal, sizeof words, device->guards,
                               INPUT_GUARD, error);

@@ -121,6 +121,7 @@ static attune_status create_measurer(struct verifying *state, struct generator *
                                                  .seed = state->options->seed,
                                                  .driver = state->driver,
                                                  .ordinal = state->ordinal,
+                                                 .companions = state->options->companions,
                                                  .runners = sanitized ? runners : NULL};
     return measurer_local(&local, &state->measurer, error);
 }

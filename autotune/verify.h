@@ -51,6 +51,7 @@ struct verify_options {
     uint64_t seed;
     bool schedules[3]; /* host: indexed by enum host_schedule; none set: round-robin */
     enum sanitize sanitize;
+    bool companions;     /* host: also the small calls that real devices always get, a second a candidate */
     struct store *store; /* objects are taken from and put there; NULL: compiled anew and not kept */
 };
 

@@ -16,6 +16,8 @@ static const struct option options[] = {
     {"seed", 0, OPTION_SEED, false, "S", "chooses the cover and the inputs (default 1)"},
     {"schedule", 0, OPTION_TEXT, true, "S", "host: round-robin, greedy, reverse or all"},
     {"sanitize", 0, OPTION_TEXT, false, "S", "host: none, address or thread"},
+    {"companions", 0, OPTION_FLAG, false, NULL,
+     "host: also the small calls that hold every edge; GPUs always get them"},
     CLI_OPTION_JSON,
     CLI_OPTION_HELP,
     {0},
@@ -79,6 +81,7 @@ static attune_status read_options(struct cli *cli, struct verify_options *settin
         .all_candidates = options_has(given, "all-candidates"),
         .cover = (int)options_whole(given, "cover", 0),
         .seed = options_whole(given, "seed", 1),
+        .companions = options_has(given, "companions"),
     };
     if (settings->all_candidates && settings->cover > 0) {
         return error_set(error, ATTUNE_INVALID, "--all-candidates and --cover are both given: give one of them");
