@@ -331,6 +331,20 @@ static attune_status read_buffers(struct runner *runner, const char *folder, con
 
 /* ------------------------------------------------------------------------------------------------ running */
 
+/* An exit code alone may come from a program that did nothing: buffers that it never touched would pass for results. */
+static attune_status check_done(const struct runner *runner, const char *folder, struct error *error)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/" RUNNER_DONE, folder);
+    if (access(path, F_OK) != 0) {
+        return error_set(error, ATTUNE_DEVICE_FAILED,
+                         "%s ended with exit code 0 and did not say that it ran the kernel (no file %s): it is no "
+                         "attune-runner of this release",
+                         runner->program, RUNNER_DONE);
+    }
+    return ATTUNE_OK;
+}
+
 /* The lines that explain: from the sanitizer's headline on where there is one, else from the start; bounded. */
 static void excerpt(const char *text, char report[REPORT_BYTES])
 {
@@ -426,6 +440,9 @@ static attune_status run_folder(struct runner *runner, const char *folder, const
                            runner->seconds, 1000, buffer_string(&result.errors));
     }
     process_result_free(&result);
+    if (status == ATTUNE_OK) {
+        status = check_done(runner, folder, error);
+    }
     return status == ATTUNE_OK ? read_buffers(runner, folder, buffers, error) : status;
 }
 

@@ -2,8 +2,9 @@
  *
  * Memory is plain host memory, one exact heap block an allocation. A launch writes a private folder - launch.json
  * (object file, entry, grid, threads, wave, schedule, argument file, relocations as offset/buffer/addend, buffers with
- * file and bytes), the files it names - runs `program FOLDER`, and reads the buffers back. A program that dies, hangs
- * or writes short files is ATTUNE_DEVICE_FAILED with its output. Synchronous; one launch at a time a driver.
+ * file and bytes), the files it names - runs `program FOLDER`, and reads the buffers back. A program that dies, hangs,
+ * writes short files or does not say that it is done is ATTUNE_DEVICE_FAILED with its output. Synchronous; one launch
+ * at a time a driver.
  */
 #ifndef RUNTIME_RUNNER_H
 #define RUNTIME_RUNNER_H
@@ -11,6 +12,9 @@
 #include "base/error.h"
 #include "runtime/driver.h"
 #include "runtime/host_device.h"
+
+/* the last file that a program writes into the folder, empty: the launch was carried out */
+#define RUNNER_DONE "done"
 
 struct runner_options {
     const char *program;         /* path */

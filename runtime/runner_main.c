@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/files.h"
 #include "runtime/host_device.h"
+#include "runtime/runner.h"
 
 #include <dlfcn.h>
 #include <jansson.h>
@@ -139,6 +140,17 @@ static void write_buffers(const struct folder *folder)
     }
 }
 
+/* last of all: without it the launch counts as failed */
+static void write_done(const struct folder *folder)
+{
+    char path[1024];
+    struct error error;
+    snprintf(path, sizeof path, "%s/" RUNNER_DONE, folder->path);
+    if (file_write(path, "", 0, &error) != ATTUNE_OK) {
+        die(&error, EXIT_FOLDER);
+    }
+}
+
 static host_entry load_entry(const struct folder *folder)
 {
     char path[1024];
@@ -206,6 +218,7 @@ int main(int count, char **values)
         die(&error, error.status == ATTUNE_DEVICE_FAILED ? EXIT_FAILED : EXIT_FOLDER);
     }
     write_buffers(&folder);
+    write_done(&folder);
     free_folder(&folder);
     return 0;
 }

@@ -298,11 +298,14 @@ static void faults_of_a_program_are_reported(void **state)
     assert_reported(setup, (const char *[]){"no such target", NULL});
     setup.program = script("silent", "#!/bin/sh\nexit 3\n");
     assert_reported(setup, (const char *[]){"exit code 3 and no message", NULL});
-    setup.program = script("shortens", "#!/bin/sh\nprintf x > \"$1/buffer-1.bin\"\n");
+    /* success without work must not pass for results */
+    setup.program = "/bin/true";
+    assert_reported(setup, (const char *[]){"/bin/true", "did not say that it ran the kernel", NULL});
+    setup.program = script("shortens", "#!/bin/sh\nprintf x > \"$1/buffer-1.bin\"; : >\"$1/done\"\n");
     assert_reported(setup, (const char *[]){"came back with 1 bytes instead of 512", NULL});
-    setup.program = script("removes", "#!/bin/sh\nrm \"$1/buffer-0.bin\"\n");
+    setup.program = script("removes", "#!/bin/sh\nrm \"$1/buffer-0.bin\"; : >\"$1/done\"\n");
     assert_reported(setup, (const char *[]){"buffer-0.bin", NULL});
-    setup.program = script("grows", "#!/bin/sh\necho more >> \"$1/buffer-0.bin\"\n");
+    setup.program = script("grows", "#!/bin/sh\necho more >> \"$1/buffer-0.bin\"; : >\"$1/done\"\n");
     assert_reported(setup, (const char *[]){"buffer-0.bin", NULL});
 }
 
@@ -310,7 +313,7 @@ static void folder_says_all_that_a_program_needs(void **state)
 {
     (void)state;
     char copy[700], path[800];
-    snprintf(copy, sizeof copy, "#!/bin/sh\ncp \"$1/launch.json\" '%s/seen.json'\n", folder);
+    snprintf(copy, sizeof copy, "#!/bin/sh\ncp \"$1/launch.json\" '%s/seen.json'\n: >\"$1/done\"\n", folder);
     float result[THREADS];
     struct run setup = {script("keeps", copy), "copy",           .schedule = HOST_REVERSE,
                         .blocks = 3,           .count = THREADS, .result = result};
@@ -346,7 +349,7 @@ static void folder_says_all_that_a_program_needs(void **state)
 static void pointers_that_are_not_the_devices_are_refused(void **state)
 {
     (void)state;
-    struct driver *driver = runner_make("/bin/true", HOST_GREEDY, 0);
+    struct driver *driver = runner_make(script("does nothing", "#!/bin/sh\n: >\"$1/done\"\n"), HOST_GREEDY, 0);
     struct error error = {0};
     driver_module module;
     driver_function function;
