@@ -91,6 +91,10 @@ static attune_status read_options(struct cli *cli, struct verify_options *settin
                          given->positionals[0]);
     }
     attune_status status = parse_schedules(cli, settings->schedules, error);
+    if (status == ATTUNE_OK && settings->target != NULL) {
+        struct target target;
+        status = cli_target(cli, settings->target, &target, error);
+    }
     return status == ATTUNE_OK ? cli_sanitize(options_text(given, "sanitize"), &settings->sanitize, error) : status;
 }
 

@@ -84,6 +84,9 @@ attune_status cli_target(struct cli *cli, const char *text, struct target *targe
         json_t *facts = NULL;
         status = generator_target_facts(cli->generator, target, &facts, error);
         json_decref(facts);
+        if (status == ATTUNE_UNSUPPORTED) { /* no such target: a wrong word on the command line, not a failure */
+            error_set(error, status = ATTUNE_INVALID, "%s", error->message);
+        }
     }
     return status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "--target");
 }

@@ -133,10 +133,21 @@ static void a_violated_constraint_tells_its_reason(void **state)
 static void an_unknown_target_is_refused_with_the_known_ones(void **state)
 {
     (void)state;
-    attune("show", "--problem", SMALL, "--target", "gfx9999", NULL);
-    exits_with(EXIT_IS_FAILED);
-    complains("gfx9999");
-    complains("gfx906");
+    static const char *const targets[] = {"gfx9999", "gfx10", "sm_1", "host-gfx9999"};
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+        attune("show", "--problem", SMALL, "--target", targets[i], NULL);
+        exits_with(EXIT_IS_USAGE);
+        complains(targets[i]);
+        complains("gfx906");
+        attune("compile", "--problem", SMALL, "--target", targets[i], "-o", scratch("object"), NULL);
+        exits_with(EXIT_IS_USAGE);
+        attune("params", "attention.forward", "--problem", SMALL, "--target", targets[i], NULL);
+        exits_with(EXIT_IS_USAGE);
+        attune("verify", "--problem", SMALL, "--device", "host", "--target", targets[i], NULL);
+        exits_with(EXIT_IS_USAGE);
+        attune("tune", "--problem", SMALL, "--device", "host", "--target", targets[i], NULL);
+        exits_with(EXIT_IS_USAGE);
+    }
 }
 
 static void an_option_without_template_is_refused_by_name(void **state)
