@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/problem.h"
 
+enum { ATTENTION_HEAD_DIM_MAX = 256 }; /* the schema refuses more */
+
 struct attention_tensor {
     enum dtype dtype;
     int64_t batch_stride, seq_stride, head_stride;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEAD_DIM_MAX = 4096, STREAM_Q = 1, STREAM_K = 2, STREAM_V = 3, STREAM_CHOICE = 4 };
+enum { STREAM_Q = 1, STREAM_K = 2, STREAM_V = 3, STREAM_CHOICE = 4 };
 
 const char *input_kind_name(int kind)
 {
@@ -114,7 +114,7 @@ static void make_row(void *data, size_t index)
     const struct making *making = data;
     const struct attention_tensor *tensor = making->tensor;
     int64_t position = (int64_t)index % making->seqlen, batch = (int64_t)index / making->seqlen;
-    float row[HEAD_DIM_MAX];
+    float row[ATTENTION_HEAD_DIM_MAX];
     for (int64_t head = 0; head < making->heads; head++) {
         if (making->kind != INPUT_STRUCTURED) {
             float gain = making->kind == INPUT_PEAKED && making->stream != STREAM_V ? 8.0f : 1.0f;
@@ -149,9 +149,10 @@ static void make_tensor(struct making *making, const struct attention_tensor *te
 attune_status inputs_attention(const struct attention *a, int kind, uint64_t seed, void *q, void *k, void *v,
                                struct error *error)
 {
-    if (a->head_dim_qk > HEAD_DIM_MAX || a->head_dim_v > HEAD_DIM_MAX) {
+    if (a->head_dim_qk > ATTENTION_HEAD_DIM_MAX || a->head_dim_v > ATTENTION_HEAD_DIM_MAX) {
         return error_set(error, ATTUNE_UNSUPPORTED, "head_dim %lld: inputs are made up to %d",
-                         (long long)(a->head_dim_qk > a->head_dim_v ? a->head_dim_qk : a->head_dim_v), HEAD_DIM_MAX);
+                         (long long)(a->head_dim_qk > a->head_dim_v ? a->head_dim_qk : a->head_dim_v),
+                         ATTENTION_HEAD_DIM_MAX);
     }
     struct making making = {.attention = a, .kind = kind, .seed = seed};
     making.table = malloc(NORMAL_ENTRIES * sizeof *making.table);

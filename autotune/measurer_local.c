@@ -6,6 +6,7 @@
 #include "autotune/measurer.h"
 #include "autotune/oracle.h"
 #include "autotune/timing.h"
+#include "base/thread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +110,7 @@ static attune_status local_begin(struct measurer *measurer, const struct judge_o
     }
     local->options.generator = NULL;
     if (local->oracle->is_attention) {
-        local->is_preparing = pthread_create(&local->preparing, NULL, prepare_references, local) == 0;
+        local->is_preparing = thread_start(&local->preparing, prepare_references, local);
     }
     return local->facts.timed ? timing_create(local->oracle, options->driver, options->ordinal, &local->timing, error)
                               : ATTUNE_OK;

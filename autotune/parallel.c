@@ -1,6 +1,8 @@
 /* parallel.c - threads that draw items from one counter. */
 #include "autotune/parallel.h"
 
+#include "base/thread.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -42,8 +44,7 @@ void parallel_for(size_t count, void (*item)(void *data, size_t index), void *da
     int width = parallel_width();
     int started = 0;
     atomic_init(&loop.next, 0);
-    while (started + 1 < width && (size_t)started + 1 < count &&
-           pthread_create(&threads[started], NULL, loop_run, &loop) == 0) {
+    while (started + 1 < width && (size_t)started + 1 < count && thread_start(&threads[started], loop_run, &loop)) {
         started++;
     }
     loop_run(&loop);

@@ -5,6 +5,7 @@
  * call.
  */
 #include "autotune/objects.h"
+#include "base/thread.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -89,7 +90,7 @@ attune_status pipeline_create(struct generator *generator, const struct object_r
         return error_no_memory(error);
     }
     pthread_cond_init(&made->changed, NULL);
-    while (made->thread_count < threads && pthread_create(&made->threads[made->thread_count], NULL, work, made) == 0) {
+    while (made->thread_count < threads && thread_start(&made->threads[made->thread_count], work, made)) {
         made->thread_count++;
     }
     if (made->thread_count == 0 && count > 0) {

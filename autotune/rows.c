@@ -189,7 +189,7 @@ static void compare_stretch(void *data, size_t index)
     const struct comparison *work = data;
     const struct attention *a = work->a;
     struct stretch *result = &work->stretches[index];
-    double row[4096];
+    double row[ATTENTION_HEAD_DIM_MAX];
     struct comparing state = {
         .a = a, .row = row, .reason = result->reason, .reason_bytes = sizeof result->reason, .right = true};
     size_t begin = index * COMPARE_ROWS;

@@ -47,9 +47,9 @@ attune_status file_read(const char *path, size_t limit, struct buffer *into, str
     }
     size_t before = into->length;
     if (facts.st_size > 0 && (uint64_t)facts.st_size <= limit) {
-        buffer_reserve(into, before + (size_t)facts.st_size);
+        buffer_reserve(into, before + (size_t)facts.st_size + 1);
     }
-    char chunk[65536];
+    char chunk[4096]; /* small: callers' threads may have small stacks */
     for (;;) {
         ssize_t got = read(file, chunk, sizeof chunk);
         if (got < 0 && errno == EINTR) {

@@ -1,4 +1,5 @@
 /* main.c - the `attune` program: a table of commands and the road from words to exit code. */
+#include "base/thread.h"
 #include "cli/cli.h"
 #include "runtime/attune.h"
 
@@ -162,6 +163,7 @@ out:
 
 int main(int argc, char **argv)
 {
+    thread_usual_stack();
     open_standard_streams();
     if (argc < 2) {
         print_usage(stderr);

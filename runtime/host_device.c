@@ -7,6 +7,7 @@
  */
 #include "runtime/host_device.h"
 
+#include "base/thread.h"
 #include "runtime/host_team.h"
 
 #include <pthread.h>
@@ -227,7 +228,7 @@ static void pool_start(void)
     int wanted = workers_wanted() - 1;
     for (pool.threads = 0; pool.threads < wanted; pool.threads++) {
         pthread_t thread;
-        if (pthread_create(&thread, NULL, helper_main, NULL) != 0) {
+        if (!thread_start(&thread, helper_main, NULL)) {
             break;
         }
         pthread_detach(thread);

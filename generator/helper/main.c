@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/process.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -442,6 +443,7 @@ static void fix_addresses(char **argv)
 
 int main(int argc, char **argv)
 {
+    thread_usual_stack(); /* for compilers too; before the second exec, which lays out the stack */
     fix_addresses(argv);
     if (argc == 3 && strcmp(argv[1], "--serve") == 0) {
         return serve(argv[2]);

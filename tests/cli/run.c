@@ -182,6 +182,27 @@ static void a_file_size_limit_is_an_error_not_an_end(void **state)
     assert_int_not_equal(access(scratch("limited.npy"), F_OK), 0);
 }
 
+/* 64 KiB are less than some systems' smallest thread; compilers, which need more, get the usual size from the helper */
+static void a_small_stack_is_enough(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    print_message("skipped: sanitizers need a stack of their own\n");
+    skip();
+#endif
+    if (!host_compiler_is_there()) {
+        skip();
+    }
+    attune_in_shell("ulimit -S -s 64; exec \"$0\" tune --device host --count 2 --problem '" PROBLEM "'");
+    exits_with(EXIT_IS_DONE);
+    attune_in_shell("ulimit -S -s 64; exec \"$0\" explain --device host --problem '" PROBLEM "'");
+    exits_with(EXIT_IS_DONE);
+    attune_in_shell("ulimit -S -s 64; exec \"$0\" cache verify");
+    exits_with(EXIT_IS_DONE);
+    attune_in_shell("ulimit -S -s 64; exec \"$0\" doctor");
+    exits_with(EXIT_IS_DONE);
+}
+
 /* an output that cannot be written, or is also something else, must not cost another output or an input */
 static void outputs_are_checked_before_anything_runs(void **state)
 {
@@ -217,6 +238,7 @@ int main(void)
         cmocka_unit_test(narrow_dtypes_are_read_from_float64_and_written_as_asked),
         cmocka_unit_test(wrong_arrays_are_refused_and_nothing_is_written),
         cmocka_unit_test(a_file_size_limit_is_an_error_not_an_end),
+        cmocka_unit_test(a_small_stack_is_enough),
         cmocka_unit_test(outputs_are_checked_before_anything_runs),
     };
     return cmocka_run_group_tests(tests, program_setup, program_teardown);
