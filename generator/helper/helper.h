@@ -1,7 +1,8 @@
 /* helper.h - inside attune-helper: what its parts share.
  *
- * One thread serves one request at a time. Compilers that are libraries (hiprtc, NVRTC) run in this process and may end
- * it; the others are programs in its process group. Everything found is kept in `struct helper` for the next request.
+ * One thread serves one request at a time. hiprtc is a library that runs in this process and may end it; the others are
+ * programs in its process group, NVRTC by this program started once more. Everything found is kept in `struct helper`
+ * for the next request.
  */
 #ifndef GENERATOR_HELPER_HELPER_H
 #define GENERATOR_HELPER_HELPER_H
@@ -73,7 +74,8 @@ struct run {
     size_t input_bytes;
     struct buffer *output; /* stdout; what is over kept_bytes is drained and dropped; NULL: all of it */
     struct buffer *errors; /* stderr; may be the same buffer */
-    size_t kept_bytes;     /* 0: RUN_KEPT_BYTES */
+    size_t kept_bytes;     /* of each; 0: RUN_KEPT_BYTES */
+    bool alone;            /* an environment and a stack limit that are always the same: see nvrtc.c */
     int exit_code;         /* -1 when a signal ended it */
     int signal;
 };
@@ -91,6 +93,8 @@ bool run_find(const char *name, char path[PATH_MAX], char *real);
 bool run_is_file(const char *path);
 
 /* ---- identity.c ---- */
+/* a file that is known already; once for each ID */
+void identity_put(struct identity *identity, const char *path, const char *id);
 void identity_add_file(struct identity *identity, const char *path);
 /* libraries in this process whose file name contains one of `parts` (NULL-terminated) */
 void identity_add_loaded(struct identity *identity, const char *const *parts);
@@ -113,6 +117,7 @@ json_t *hiprtc_survey(struct helper *helper);
 attune_status nvrtc_compile(struct helper *helper, const struct job *job, struct output *output, struct error *error);
 attune_status nvrtc_identify(struct helper *helper, struct output *output, struct error *error);
 json_t *nvrtc_survey(struct helper *helper);
+int nvrtc_alone(void); /* main of the process that holds one compile by NVRTC */
 
 attune_status clang_compile(struct helper *helper, const struct job *job, struct output *output, struct error *error);
 attune_status clang_identify(struct helper *helper, const struct target *target, struct output *output,

@@ -38,7 +38,7 @@ static bool identity_has(const struct identity *identity, const char *id)
     return false;
 }
 
-static void identity_put(struct identity *identity, const char *path, const char *id)
+void identity_put(struct identity *identity, const char *path, const char *id)
 {
     if (identity->count < IDENTITY_FILES_MAX && !identity_has(identity, id)) {
         struct identity_file *file = &identity->files[identity->count++];

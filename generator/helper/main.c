@@ -430,8 +430,8 @@ static int serve(const char *folder)
     _exit(0);
 }
 
-/* Starts itself again without address randomisation, once: NVRTC orders some of its work by addresses, and about one
- * large kernel in ten came out with other bytes. Where the system refuses, compiling goes on as it is. */
+/* Starts itself again without address randomisation, once: NVRTC orders some of its work by addresses (nvrtc.c). Where
+ * the system refuses, compiling goes on as it is. */
 static void fix_addresses(char **argv)
 {
     int persona = personality(0xffffffff);
@@ -447,6 +447,9 @@ int main(int argc, char **argv)
     fix_addresses(argv);
     if (argc == 3 && strcmp(argv[1], "--serve") == 0) {
         return serve(argv[2]);
+    }
+    if (argc == 2 && strcmp(argv[1], "--nvrtc") == 0) {
+        return nvrtc_alone();
     }
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         (void)printf("attune-helper %s, protocol %d\n", ATTUNE_VERSION, PROTOCOL_VERSION);

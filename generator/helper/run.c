@@ -22,7 +22,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+extern char **environ;
+
 static const rlim_t file_limit_bytes = (rlim_t)256 << 20;
+static const rlim_t stack_bytes = (rlim_t)8 << 20; /* the stack's limit decides where everything else is mapped */
+static const char *const lonely[] = {"LC_ALL=C", NULL};
 
 struct pipes {
     int input[2];
@@ -60,11 +64,18 @@ static _Noreturn void become(const struct run *run, const char *path, const stru
     (void)signal(SIGPIPE, SIG_DFL);
     (void)setrlimit(RLIMIT_CORE, &no_core);
     (void)setrlimit(RLIMIT_FSIZE, &file);
+    if (run->alone) {
+        struct rlimit stack;
+        if (getrlimit(RLIMIT_STACK, &stack) == 0) {
+            stack.rlim_cur = stack_bytes < stack.rlim_max ? stack_bytes : stack.rlim_max;
+            (void)setrlimit(RLIMIT_STACK, &stack);
+        }
+    }
     if (dup2(pipes->input[0], 0) < 0 || dup2(pipes->output[1], 1) < 0 || dup2(pipes->errors[1], 2) < 0 ||
         chdir("/") != 0) {
         _exit(127);
     }
-    (void)execv(path, (char *const *)run->argv);
+    (void)execve(path, (char *const *)run->argv, run->alone ? (char *const *)lonely : environ);
     _exit(127);
 }
 

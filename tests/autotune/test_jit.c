@@ -158,6 +158,41 @@ static void one_prepare_serves_many_sizes_without_a_compile(void **state)
     close_place(&place, true);
 }
 
+/* the whole stored file of the plan's object */
+static void read_object(const struct place *place, const char *object, struct buffer *bytes)
+{
+    char path[2048];
+    snprintf(path, sizeof path, "%s/objects/%.2s/%s", place->folder, object, object);
+    assert_int_equal(file_read(path, 64 << 20, bytes, NULL), ATTUNE_OK);
+}
+
+static void two_prepares_in_two_stores_make_the_same_object(void **state)
+{
+    (void)state;
+    struct place places[2];
+    attune_plan_info infos[2];
+    struct buffer bytes[2] = {BUFFER_INIT, BUFFER_INIT};
+    for (int i = 0; i < 2; i++) {
+        attune_problem *problem;
+        open_place(&places[i], NULL, ATTUNE_JIT_COMPILE);
+        parse(&places[i], "attention.forward dtype=f16 heads=4 kv_heads=2 seqlen_q=20 head_dim=32 causal=1", &problem);
+        attune_plan *plan = prepare(&places[i], problem);
+        infos[i].size = sizeof infos[i];
+        assert_int_equal(attune_plan_describe(plan, &infos[i]), ATTUNE_OK);
+        read_object(&places[i], infos[i].object, &bytes[i]);
+        attune_plan_destroy(plan);
+        attune_problem_destroy(problem);
+    }
+    assert_string_equal(infos[0].object, infos[1].object);
+    assert_string_equal(infos[0].candidate, infos[1].candidate);
+    assert_int_equal(bytes[0].length, bytes[1].length);
+    assert_memory_equal(bytes[0].data, bytes[1].data, bytes[0].length);
+    for (int i = 0; i < 2; i++) {
+        buffer_free(&bytes[i]);
+        close_place(&places[i], true);
+    }
+}
+
 struct preparing {
     struct place *place;
     const attune_problem *problem;
@@ -337,6 +372,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_prepare_serves_many_sizes_without_a_compile),
+        cmocka_unit_test(two_prepares_in_two_stores_make_the_same_object),
         cmocka_unit_test(many_threads_share_one_compile),
         cmocka_unit_test(a_filled_store_needs_no_compiler),
         cmocka_unit_test(decoding_and_prefill_have_defaults_of_their_own),
