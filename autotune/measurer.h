@@ -7,6 +7,7 @@
 #define AUTOTUNE_MEASURER_H
 
 #include "autotune/judge.h"
+#include "autotune/oracle.h"
 #include "autotune/verify.h"
 #include "runtime/driver.h"
 #include "runtime/host_device.h"
@@ -91,8 +92,36 @@ struct measurer_local_options {
     bool companions;                     /* on the host device too */
     const struct driver *const *runners; /* by schedule: drivers whose launches other programs execute, such as the
                                             sanitizers'; NULL: the driver itself. Not owned */
+    oracle_step step;                    /* told of work in a candidate's hands; NULL: nobody is */
+    void *step_data;
 };
 attune_status measurer_local(const struct measurer_local_options *options, struct measurer **measurer,
                              struct error *error);
+
+/* ---- in a worker process ---- */
+
+/* attune-measure ($ATTUNE_MEASURE, else in libexec/) holds the device, its memory and every candidate. A watchdog ends
+ * it when a candidate outlasts its limit or the machine's memory; the next request then begins with a new one that has
+ * the slots' kernels again. After three ends in a row a candidate that was right before must be right again, else the
+ * device is lost; so it is when no new worker gets as far as its first request. */
+struct measurer_remote_options {
+    struct generator *generator; /* its template path travels */
+    const char *device;          /* driver_parse_device text; NULL: best */
+    const struct problem *problem;
+    uint64_t seed;
+    bool timing;
+    bool companions;          /* on the host device too */
+    double candidate_seconds; /* limit of one step: a launch, a load, a sample; 0: 120 for the first candidate, then 20
+                                 times what its slowest step took, at least 10 */
+    double deadline;          /* clock_seconds at which checks and looks end, once a candidate was right; 0: none */
+    const volatile int *stop; /* non-zero: requests end within five seconds; may be NULL */
+};
+attune_status measurer_remote(const struct measurer_remote_options *options, struct measurer **measurer,
+                              struct error *error);
+/* ATTUNE_MEASURE=none: the user wants candidates in this process */
+bool measurer_is_local(void);
+
+/* the measuring program's loop: requests from `input`, replies to `output`; its exit code */
+int measurer_serve(int input, int output);
 
 #endif

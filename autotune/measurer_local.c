@@ -4,7 +4,6 @@
  * objects are compiled elsewhere.
  */
 #include "autotune/measurer.h"
-#include "autotune/oracle.h"
 #include "autotune/timing.h"
 #include "base/thread.h"
 
@@ -44,6 +43,9 @@ static attune_status create_checks(struct local *local, struct error *error)
         if (driver != NULL) {
             status =
                 oracle_device_create(local->oracle, driver, local->options.ordinal, !runners, &local->checks[i], error);
+            if (status == ATTUNE_OK) {
+                oracle_device_watch(local->checks[i], local->options.step, local->options.step_data);
+            }
         }
         if (status == ATTUNE_OK && local->options.companions && !runners) {
             oracle_device_with_companions(local->checks[i]);
@@ -145,16 +147,26 @@ static attune_status local_check(struct measurer *measurer, const struct kernel_
     return look_after(local, status);
 }
 
+/* work in the hands of a slot's kernel */
+static void tell(const struct local *local, const char *what)
+{
+    if (local->options.step != NULL) {
+        local->options.step(local->options.step_data, what);
+    }
+}
+
 static attune_status local_look(struct measurer *measurer, int slot, const struct kernel_object *object, double give_up,
                                 double *microseconds, struct error *error)
 {
     struct local *local = local_of(measurer);
     struct timed_kernel *timed = &local->slots[slot];
     timed_close(timed);
+    tell(local, "first look");
     attune_status status = timed_open(local->timing, object->bytes, object->length, object->launch, timed, error);
     if (status == ATTUNE_OK) {
         status = timed_quick(local->timing, timed, give_up, microseconds, error);
     }
+    tell(local, NULL);
     if (status != ATTUNE_OK) {
         timed_close(timed);
     }
@@ -171,14 +183,20 @@ static attune_status local_drop(struct measurer *measurer, int slot, struct erro
 static attune_status local_warm(struct measurer *measurer, int slot, double milliseconds, struct error *error)
 {
     struct local *local = local_of(measurer);
-    return look_after(local, timed_warm(local->timing, &local->slots[slot], milliseconds, error));
+    tell(local, "warming up");
+    attune_status status = timed_warm(local->timing, &local->slots[slot], milliseconds, error);
+    tell(local, NULL);
+    return look_after(local, status);
 }
 
 static attune_status local_sample(struct measurer *measurer, int slot, double *microseconds, struct error *error)
 {
     struct local *local = local_of(measurer);
     struct timed_kernel *timed = &local->slots[slot];
-    return look_after(local, timed_sample(local->timing, timed, timed->launches, microseconds, error));
+    tell(local, "final rounds");
+    attune_status status = timed_sample(local->timing, timed, timed->launches, microseconds, error);
+    tell(local, NULL);
+    return look_after(local, status);
 }
 
 static void local_close(struct measurer *measurer)

@@ -105,6 +105,10 @@ void oracle_device_destroy(struct oracle_device *device);
 void oracle_device_with_companions(struct oracle_device *device);
 /* Checks end early, too_slow, when a launch at the problem's own sizes takes longer, by device events; 0: never. */
 attune_status oracle_device_patience(struct oracle_device *device, double microseconds, struct error *error);
+/* Told before every piece of work that is in a candidate's hands (loading, each case's launch), and after it with NULL.
+ */
+typedef void (*oracle_step)(void *data, const char *what);
+void oracle_device_watch(struct oracle_device *device, oracle_step step, void *data);
 bool oracle_device_is(const struct oracle_device *device, const struct driver *driver, int ordinal);
 attune_status oracle_device_check(struct oracle_device *device, const void *object, size_t object_bytes,
                                   const struct launch *launch, struct verdict *verdict, struct error *error);

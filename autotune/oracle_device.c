@@ -27,6 +27,8 @@ struct oracle_device {
     struct driver_device facts;
     double patience_microseconds; /* 0: endless */
     driver_event begin, end;      /* made when there is a patience */
+    oracle_step step;             /* NULL: nobody wants to know */
+    void *step_data;
     bool guards;
     bool companions; /* small cases before the problem's own: on real devices, and where they are asked for */
     struct guarded workspace;
@@ -73,6 +75,19 @@ attune_status oracle_device_patience(struct oracle_device *device, double micros
     }
     device->patience_microseconds = status == ATTUNE_OK ? microseconds : 0.0;
     return status;
+}
+
+void oracle_device_watch(struct oracle_device *device, oracle_step step, void *data)
+{
+    device->step = step;
+    device->step_data = data;
+}
+
+static void tell(const struct oracle_device *device, const char *what)
+{
+    if (device->step != NULL) {
+        device->step(device->step_data, what);
+    }
 }
 
 void oracle_device_destroy(struct oracle_device *device)
@@ -354,7 +369,9 @@ static attune_status run_case(struct oracle_device *device, struct kernel *kerne
         status = kernel_bind(kernel, &test->problem, values, count, device->workspace.data, &call, error);
     }
     if (status == ATTUNE_OK) {
+        tell(device, test->label);
         status = run_call(device, test, &call, verdict, error);
+        tell(device, NULL);
     }
     if (verdict->too_slow) {
         return status;
@@ -394,7 +411,9 @@ attune_status oracle_device_check(struct oracle_device *device, const void *obje
     struct oracle *oracle = device->oracle;
     struct kernel kernel;
     *verdict = (struct verdict){.right = true};
+    tell(device, "loading");
     attune_status status = kernel_load(&kernel, device->driver, &device->facts, object, object_bytes, launch, error);
+    tell(device, NULL);
     for (int c = 0; c < oracle->case_count && status == ATTUNE_OK && verdict->right; c++) {
         struct oracle_case *test = &oracle->cases[c];
         if (!serves(device, test, launch)) {

@@ -47,6 +47,7 @@ struct tuning {
     struct contender finalists[FINALISTS + 1];
     int finalist_count;
     int spare;              /* slot of the next look */
+    int sampled;            /* finalist of the last request in the rounds */
     double begin, deadline; /* deadline 0: none */
     bool stopped;           /* not every candidate was looked at */
     bool device_dead;
@@ -151,6 +152,21 @@ static void set_outcome(struct tune_outcome *outcome, const char *what, const ch
     snprintf(outcome->reason, sizeof outcome->reason, "%.500s", reason);
 }
 
+/* the outcome of a candidate whose request failed, by what became of the device */
+static void fail(struct tuning *t, struct tune_outcome *outcome, const char *reason)
+{
+    static const char *const names[] = {[MEASURER_WELL] = "launch-failed",
+                                        [MEASURER_HUNG] = "hung",
+                                        [MEASURER_CRASHED] = "crashed",
+                                        [MEASURER_INTERRUPTED] = "not-tried",
+                                        [MEASURER_LOST] = "crashed"};
+    enum measurer_fate fate = measurer_fate(t->measurer);
+    set_outcome(outcome, names[fate], reason);
+    t->result->counts.failed += fate != MEASURER_INTERRUPTED;
+    t->stopped |= fate == MEASURER_INTERRUPTED;
+    t->device_dead |= fate == MEASURER_LOST;
+}
+
 /* Keeps the default and the FINALISTS best others; the contender sits in the spare slot. Without times only the first
  * right candidate is kept: the default if it is right. */
 static void keep(struct tuning *t, struct contender *contender)
@@ -185,8 +201,7 @@ static attune_status look_quickly(struct tuning *t, struct object_job *job, cons
     double give_up = contender->place == 0 ? 0.0 : counts->best_microseconds * give_up_factor;
     attune_status status = measurer_look(t->measurer, t->spare, object, give_up, &contender->quick, &reason);
     if (status != ATTUNE_OK) {
-        set_outcome(outcome, "launch-failed", reason.message);
-        counts->failed++;
+        fail(t, outcome, reason.message);
         return status;
     }
     set_outcome(outcome, "slower", "");
@@ -216,38 +231,31 @@ static attune_status check(struct tuning *t, struct object_job *job, int place, 
         patience = counts->best_microseconds * give_up_factor + 300.0;
     }
     attune_status status = measurer_check(t->measurer, &object, HOST_ROUND_ROBIN, patience, &verdict, &reason);
-    if (status == ATTUNE_NO_MEMORY) {
+    if (status == ATTUNE_NO_MEMORY && measurer_fate(t->measurer) == MEASURER_WELL) {
         set_outcome(outcome, "launch-failed", reason.message);
         return error_set(error, status, "%s", reason.message);
     }
-    if (status == ATTUNE_OK && verdict.too_slow) {
+    if (status != ATTUNE_OK) {
+        fail(t, outcome, reason.message);
+        return ATTUNE_OK;
+    }
+    if (verdict.too_slow) {
         set_outcome(outcome, "slower", verdict.reason);
         counts->screened_out++;
         return ATTUNE_OK;
     }
-    if (status == ATTUNE_OK && !verdict.right) {
+    if (!verdict.right) {
         set_outcome(outcome, "wrong", verdict.reason);
         counts->wrong++;
         return ATTUNE_OK;
     }
-    if (status != ATTUNE_OK) {
-        set_outcome(outcome, "launch-failed", reason.message);
-        counts->failed++;
-    } else {
-        counts->verified++;
-        set_outcome(outcome, "right", "");
-        contender.facts = *job;
-        contender.facts.bytes = contender.facts.log = (struct buffer)BUFFER_INIT;
-        contender.facts.source = NULL;
-        status = t->facts.timed ? look_quickly(t, job, &object, &contender, outcome) : ATTUNE_OK;
-        if (status == ATTUNE_OK) {
-            keep(t, &contender);
-            return ATTUNE_OK;
-        }
-    }
-    if (measurer_fate(t->measurer) == MEASURER_LOST) {
-        snprintf(outcome->outcome, sizeof outcome->outcome, "crashed"); /* the reason stays */
-        t->device_dead = true;
+    counts->verified++;
+    set_outcome(outcome, "right", "");
+    contender.facts = *job;
+    contender.facts.bytes = contender.facts.log = (struct buffer)BUFFER_INIT;
+    contender.facts.source = NULL;
+    if (!t->facts.timed || look_quickly(t, job, &object, &contender, outcome) == ATTUNE_OK) {
+        keep(t, &contender);
     }
     return ATTUNE_OK;
 }
@@ -296,7 +304,7 @@ static attune_status look_at_all(struct tuning *t, struct generator *generator, 
                                            compiler_pool_workers(pool), &pipeline, error);
     int place = 0;
     for (; place < t->list.count && status == ATTUNE_OK; place++) {
-        if ((place > 0 && out_of_budget(t)) || t->device_dead) {
+        if ((place > 0 && out_of_budget(t)) || t->device_dead || t->stopped) {
             t->stopped = true;
             break;
         }
@@ -311,9 +319,47 @@ static attune_status look_at_all(struct tuning *t, struct generator *generator, 
     return status;
 }
 
+/* why nothing can be published: the counts and the first reason of each kind */
+static attune_status nothing_left(const struct tuning *t, struct error *error)
+{
+    static const struct {
+        const char *outcome;
+        attune_status status;
+    } kinds[] = {{"wrong", ATTUNE_WRONG},
+                 {"compile-error", ATTUNE_COMPILE_FAILED},
+                 {"launch-failed", ATTUNE_DEVICE_FAILED},
+                 {"hung", ATTUNE_DEVICE_FAILED},
+                 {"crashed", ATTUNE_DEVICE_FAILED},
+                 {"resources", ATTUNE_UNSUPPORTED}};
+    struct buffer text = BUFFER_INIT;
+    attune_status status = ATTUNE_TIMEOUT;
+    for (int k = (int)(sizeof kinds / sizeof kinds[0]) - 1; k >= 0; k--) {
+        const struct tune_outcome *first = NULL;
+        int count = 0;
+        for (int i = 0; i < t->result->outcome_count; i++) {
+            const struct tune_outcome *outcome = &t->result->outcomes[i];
+            if (strcmp(outcome->outcome, kinds[k].outcome) == 0) {
+                first = first == NULL ? outcome : first;
+                count++;
+            }
+        }
+        if (first != NULL) {
+            buffer_format(&text, "; %d %s (%s: %s)", count, kinds[k].outcome, first->id, first->reason);
+            status = kinds[k].status;
+        }
+    }
+    if (t->road.toolchain != ATTUNE_OK) {
+        status = t->road.toolchain;
+    }
+    error_set(error, status, "none of %d candidates is usable%s", t->list.count, buffer_string(&text));
+    buffer_free(&text);
+    return status;
+}
+
 static attune_status sample_finalist(void *data, int entry, double *microseconds, struct error *error)
 {
     struct tuning *t = data;
+    t->sampled = entry;
     return measurer_sample(t->measurer, t->finalists[entry].slot, microseconds, error);
 }
 
@@ -322,30 +368,63 @@ static int by_place(const void *a, const void *b)
     return ((const struct contender *)a)->place - ((const struct contender *)b)->place;
 }
 
+/* a finalist that did not stand the rounds */
+static void drop_finalist(struct tuning *t, int index, const char *reason)
+{
+    struct tune_outcome *outcome = &t->result->outcomes[t->finalists[index].place];
+    fail(t, outcome, reason);
+    journal_outcome(&t->journal, "final", outcome);
+    t->result->counts.verified--;
+    measurer_drop(t->measurer, t->finalists[index].slot, NULL);
+    memmove(&t->finalists[index], &t->finalists[index + 1],
+            (size_t)(t->finalist_count - index - 1) * sizeof t->finalists[0]);
+    t->finalist_count--;
+}
+
+/* Rounds, begun again without a finalist that fails. *rounds 0: there were none, for want of time or device. */
+static void hold_rounds(struct tuning *t, struct measure_result *results, int *rounds)
+{
+    const struct measure_source source = {.data = t, .sample = sample_finalist};
+    *rounds = 0;
+    while (t->finalist_count > 0 && !t->device_dead) {
+        struct error why = {0};
+        t->sampled = 0;
+        attune_status status = measurer_warm(t->measurer, t->finalists[0].slot, warm_milliseconds, &why);
+        if (status == ATTUNE_OK) {
+            status = measure_rounds(&source, t->finalist_count, 0, ROUNDS, t->deadline, results, rounds, &why);
+        }
+        if (status == ATTUNE_OK) {
+            return;
+        }
+        *rounds = 0;
+        enum measurer_fate fate = measurer_fate(t->measurer);
+        t->device_dead |= fate == MEASURER_LOST;
+        t->stopped |= fate == MEASURER_LOST || fate == MEASURER_INTERRUPTED;
+        if (fate == MEASURER_LOST || fate == MEASURER_INTERRUPTED) {
+            return;
+        }
+        drop_finalist(t, t->sampled, why.message);
+    }
+}
+
 /* *winner is an index into finalists */
 static attune_status hold_finals(struct tuning *t, int *winner, struct error *error)
 {
     struct measure_result results[FINALISTS + 1] = {{0}};
-    const struct measure_source source = {.data = t, .sample = sample_finalist};
     int rounds = 0;
     qsort(t->finalists, (size_t)t->finalist_count, sizeof t->finalists[0], by_place);
     *winner = 0;
     if (!t->facts.timed) {
         return ATTUNE_OK;
     }
+    hold_rounds(t, results, &rounds);
+    if (t->finalist_count == 0) {
+        return nothing_left(t, error);
+    }
+    for (int i = 0; i < t->finalist_count && rounds == 0; i++) { /* what there is when rounds are impossible */
+        results[i] = (struct measure_result){.microseconds = t->finalists[i].quick};
+    }
     bool has_default = t->finalists[0].place == 0;
-    for (int i = 0; i < t->finalist_count; i++) { /* what there is when rounds are impossible */
-        results[i].microseconds = t->finalists[i].quick;
-    }
-    if (!t->device_dead) {
-        attune_status status = measurer_warm(t->measurer, t->finalists[0].slot, warm_milliseconds, error);
-        if (status == ATTUNE_OK) {
-            status = measure_rounds(&source, t->finalist_count, 0, ROUNDS, t->deadline, results, &rounds, error);
-        }
-        if (status != ATTUNE_OK) {
-            return status;
-        }
-    }
     *winner = measure_choose(results, t->finalist_count, has_default ? 0 : -1, tie_band);
     if (*winner < 0) {
         return error_set(error, ATTUNE_DEVICE_FAILED, "%s gave no usable time in %d rounds", t->facts.device.name,
@@ -390,37 +469,6 @@ static attune_status publish(struct tuning *t, int winner, struct error *error)
                             record->winner_microseconds, "default_microseconds", record->default_microseconds, "tried",
                             record->tried, "verified", record->verified, "rejected", record->rejected));
     return ATTUNE_OK;
-}
-
-/* why nothing can be published: the counts and the first reason of each kind */
-static attune_status nothing_left(const struct tuning *t, struct error *error)
-{
-    static const char *const kinds[] = {"wrong", "compile-error", "launch-failed", "crashed", "resources"};
-    static const attune_status statuses[] = {ATTUNE_WRONG, ATTUNE_COMPILE_FAILED, ATTUNE_DEVICE_FAILED,
-                                             ATTUNE_DEVICE_FAILED, ATTUNE_UNSUPPORTED};
-    struct buffer text = BUFFER_INIT;
-    attune_status status = ATTUNE_TIMEOUT;
-    for (int k = 4; k >= 0; k--) {
-        const struct tune_outcome *first = NULL;
-        int count = 0;
-        for (int i = 0; i < t->result->outcome_count; i++) {
-            const struct tune_outcome *outcome = &t->result->outcomes[i];
-            if (strcmp(outcome->outcome, kinds[k]) == 0) {
-                first = first == NULL ? outcome : first;
-                count++;
-            }
-        }
-        if (first != NULL) {
-            buffer_format(&text, "; %d %s (%s: %s)", count, kinds[k], first->id, first->reason);
-            status = statuses[k];
-        }
-    }
-    if (t->road.toolchain != ATTUNE_OK) {
-        status = t->road.toolchain;
-    }
-    error_set(error, status, "none of %d candidates is usable%s", t->list.count, buffer_string(&text));
-    buffer_free(&text);
-    return status;
 }
 
 /* takes the measurer */
@@ -475,13 +523,29 @@ attune_status tune_run(struct generator *generator, struct compiler_pool *pool, 
                        const struct problem *problem, const struct tune_options *options, tune_report report,
                        void *data, struct tune_result *result, struct error *error)
 {
-    const struct driver *driver;
-    int ordinal;
+    struct measurer *measurer;
     memset(result, 0, sizeof *result);
-    attune_status status =
-        driver_parse_device(options->device != NULL ? options->device : "best", &driver, &ordinal, error);
+    if (measurer_is_local()) {
+        const struct driver *driver;
+        int ordinal;
+        attune_status status =
+            driver_parse_device(options->device != NULL ? options->device : "best", &driver, &ordinal, error);
+        return status == ATTUNE_OK
+                   ? tune_run_on(driver, ordinal, generator, pool, store, problem, options, report, data, result, error)
+                   : status;
+    }
+    const struct measurer_remote_options remote = {
+        .generator = generator,
+        .device = options->device,
+        .problem = problem,
+        .seed = options->seed,
+        .timing = true,
+        .candidate_seconds = options->candidate_seconds,
+        .deadline = options->budget_seconds > 0.0 ? clock_seconds() + options->budget_seconds : 0.0,
+        .stop = options->stop};
+    attune_status status = measurer_remote(&remote, &measurer, error);
     return status == ATTUNE_OK
-               ? tune_run_on(driver, ordinal, generator, pool, store, problem, options, report, data, result, error)
+               ? tune_with(measurer, generator, pool, store, problem, options, report, data, result, error)
                : status;
 }
 

@@ -18,7 +18,8 @@ struct tune_options {
         *strategy; /* NULL/"sweep": default first, then a cover, then the rest in seeded order; "cover", "default" */
     const char *candidates; /* file of candidate names, one a line; NULL: the space */
     uint64_t seed;
-    bool accept_stored; /* objects of the same source by another compiler are used, and counted */
+    double candidate_seconds; /* limit of one step of a candidate; 0: from the default's (measurer.h) */
+    bool accept_stored;       /* objects of the same source by another compiler are used, and counted */
     const volatile int
         *stop; /* set to non-zero by a signal handler or another thread: as if the budget ended; may be NULL */
 };
@@ -40,7 +41,8 @@ typedef void (*tune_report)(void *data, const struct tune_progress *progress);
 struct tune_outcome { /* one line of the journal */
     char candidate[CANDIDATE_TEXT_BYTES];
     char id[CANDIDATE_ID_BYTES];
-    char outcome[24]; /* timed, slower, right, wrong, compile-error, resources, launch-failed, crashed, not-tried */
+    char outcome[24]; /* timed, slower, right, wrong, compile-error, resources, launch-failed, hung, crashed, not-tried
+                       */
     char reason[512];
     double microseconds, spread; /* median and MAD over rounds; 0 when not timed */
     int registers, scratch_bytes, shared_bytes;

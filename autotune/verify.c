@@ -13,8 +13,6 @@ enum { SCHEDULES = 3 };
 
 struct verifying {
     const struct verify_options *options;
-    const struct driver *driver;
-    int ordinal;
     bool on_host;
     struct driver *runners[SCHEDULES]; /* owned; of the sanitizers */
     struct measurer *measurer;
@@ -74,18 +72,6 @@ static attune_status choose_candidates(struct generator *generator, const struct
     return status == ATTUNE_OK ? candidate_check(generator, state->list.items, problem, &state->target, error) : status;
 }
 
-static attune_status open_runner(struct verifying *state, enum host_schedule schedule, struct error *error)
-{
-    char program[1024];
-    struct runner_options runner = {.program = program, .schedule = schedule};
-    attune_status status = state->driver->describe(state->driver, state->ordinal, &runner.device, error);
-    if (status == ATTUNE_OK) {
-        status = runner_find(state->options->sanitize == SANITIZE_ADDRESS ? "address" : "thread", program,
-                             sizeof program, error);
-    }
-    return status == ATTUNE_OK ? runner_create(&runner, &state->runners[schedule], error) : status;
-}
-
 static attune_status choose_schedules(struct verifying *state, struct error *error)
 {
     const struct verify_options *options = state->options;
@@ -95,8 +81,8 @@ static attune_status choose_schedules(struct verifying *state, struct error *err
     }
     if (!state->on_host && (any || options->sanitize != SANITIZE_NONE)) {
         return error_set(error, ATTUNE_INVALID,
-                         "schedules and sanitizers are the host device's, the device is %s:%d: use --device host",
-                         state->driver->name, state->ordinal);
+                         "schedules and sanitizers are the host device's, the device is %s: use --device host",
+                         state->facts.device.name);
     }
     for (int i = 0; i < SCHEDULES; i++) {
         state->schedules[i] = any ? options->schedules[i] : i == HOST_ROUND_ROBIN;
@@ -105,25 +91,76 @@ static attune_status choose_schedules(struct verifying *state, struct error *err
     return ATTUNE_OK;
 }
 
-static attune_status create_measurer(struct verifying *state, struct generator *generator,
-                                     const struct problem *problem, struct error *error)
+/* the sanitizers' programs in place of the host device: processes of their own at every launch */
+static attune_status open_runners(struct verifying *state, const struct driver *driver, int ordinal,
+                                  struct error *error)
 {
-    bool sanitized = state->options->sanitize != SANITIZE_NONE;
-    for (int i = 0; i < SCHEDULES && sanitized; i++) {
-        attune_status status = state->schedules[i] ? open_runner(state, (enum host_schedule)i, error) : ATTUNE_OK;
-        if (status != ATTUNE_OK) {
-            return status;
-        }
+    char program[1024];
+    struct runner_options runner = {.program = program, .seconds = state->options->candidate_seconds};
+    attune_status status = driver->describe(driver, ordinal, &runner.device, error);
+    if (status == ATTUNE_OK) {
+        state->facts.device = runner.device;
+        state->on_host = runner.device.target.vendor == TARGET_HOST;
+        status = choose_schedules(state, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = runner_find(state->options->sanitize == SANITIZE_ADDRESS ? "address" : "thread", program,
+                             sizeof program, error);
+    }
+    for (int i = 0; i < SCHEDULES && status == ATTUNE_OK; i++) {
+        runner.schedule = (enum host_schedule)i;
+        status = state->schedules[i] ? runner_create(&runner, &state->runners[i], error) : ATTUNE_OK;
+    }
+    return status;
+}
+
+static attune_status create_local(struct verifying *state, struct generator *generator, const struct problem *problem,
+                                  struct error *error)
+{
+    const struct verify_options *options = state->options;
+    bool sanitized = options->sanitize != SANITIZE_NONE;
+    const struct driver *driver;
+    int ordinal;
+    attune_status status =
+        driver_parse_device(options->device != NULL ? options->device : "best", &driver, &ordinal, error);
+    if (status == ATTUNE_OK && sanitized) {
+        status = open_runners(state, driver, ordinal, error);
+    }
+    if (status != ATTUNE_OK) {
+        return status;
     }
     const struct driver *runners[SCHEDULES] = {state->runners[0], state->runners[1], state->runners[2]};
     const struct measurer_local_options local = {.generator = generator,
                                                  .problem = problem,
-                                                 .seed = state->options->seed,
-                                                 .driver = state->driver,
-                                                 .ordinal = state->ordinal,
-                                                 .companions = state->options->companions,
+                                                 .seed = options->seed,
+                                                 .driver = driver,
+                                                 .ordinal = ordinal,
+                                                 .companions = options->companions,
                                                  .runners = sanitized ? runners : NULL};
     return measurer_local(&local, &state->measurer, error);
+}
+
+static attune_status open_measurer(struct verifying *state, struct generator *generator, const struct problem *problem,
+                                   struct error *error)
+{
+    const struct verify_options *options = state->options;
+    const struct measurer_remote_options remote = {.generator = generator,
+                                                   .device = options->device,
+                                                   .problem = problem,
+                                                   .seed = options->seed,
+                                                   .companions = options->companions,
+                                                   .candidate_seconds = options->candidate_seconds};
+    attune_status status = measurer_is_local() || options->sanitize != SANITIZE_NONE
+                               ? create_local(state, generator, problem, error)
+                               : measurer_remote(&remote, &state->measurer, error);
+    if (status == ATTUNE_OK) {
+        status = measurer_open(state->measurer, &state->facts, error);
+    }
+    if (status == ATTUNE_OK && state->schedule_count == 0) {
+        state->on_host = state->facts.device.target.vendor == TARGET_HOST;
+        status = choose_schedules(state, error);
+    }
+    return status;
 }
 
 static void report_outcome(struct verifying *state, const struct object_job *job, const char *schedule,
@@ -158,11 +195,12 @@ static attune_status check(struct verifying *state, const struct object_job *job
         report_outcome(state, job, name, verdict.right ? "right" : "wrong", verdict.worst_ratio, verdict.reason);
         return ATTUNE_OK;
     }
-    report_outcome(state, job, name, "failed", 0.0, failure.message);
-    if (status == ATTUNE_NO_MEMORY) {
+    enum measurer_fate fate = measurer_fate(state->measurer);
+    report_outcome(state, job, name, fate == MEASURER_HUNG ? "hung" : "failed", 0.0, failure.message);
+    if (status == ATTUNE_NO_MEMORY && fate == MEASURER_WELL) {
         return error_set(error, status, "%s", failure.message);
     }
-    if (measurer_fate(state->measurer) == MEASURER_LOST) {
+    if (fate == MEASURER_LOST) {
         return error_set(error, ATTUNE_DEVICE_FAILED, "%s left the device unusable: %s", job->name, failure.message);
     }
     return ATTUNE_OK;
@@ -203,18 +241,7 @@ attune_status verify_run(struct generator *generator, struct compiler_pool *pool
     state->options = options;
     state->report = report;
     state->data = data;
-    attune_status status =
-        driver_parse_device(options->device != NULL ? options->device : "best", &state->driver, &state->ordinal, error);
-    if (status == ATTUNE_OK) {
-        state->on_host = strcmp(state->driver->name, "host") == 0;
-        status = choose_schedules(state, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = create_measurer(state, generator, problem, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = measurer_open(state->measurer, &state->facts, error);
-    }
+    attune_status status = open_measurer(state, generator, problem, error);
     if (status == ATTUNE_OK) {
         status = verify_target(&state->facts.device, options->target, &state->target, error);
     }

@@ -51,16 +51,18 @@ struct verify_options {
     uint64_t seed;
     bool schedules[3]; /* host: indexed by enum host_schedule; none set: round-robin */
     enum sanitize sanitize;
-    bool companions;     /* host: also the small calls that real devices always get, a second a candidate */
-    struct store *store; /* objects are taken from and put there; NULL: compiled anew and not kept */
+    bool companions;          /* host: also the small calls that real devices always get, a second a candidate */
+    double candidate_seconds; /* limit of one step of a candidate; 0: from the first right one's (measurer.h), of a
+                                 sanitizer's launch 120 */
+    struct store *store;      /* objects are taken from and put there; NULL: compiled anew and not kept */
 };
 
 struct verify_outcome {
     char candidate[CANDIDATE_TEXT_BYTES];
     char id[CANDIDATE_ID_BYTES];
     char schedule[16];
-    char outcome[16]; /* "right", "wrong", "compile", "failed", "resources" (does not fit the device; counts for
-                         nothing) */
+    char outcome[16]; /* "right", "wrong", "compile", "failed" (an error, a crash), "hung", "resources" (does not fit
+                         the device; counts for nothing) */
     double worst_ratio;
     char reason[512];
 };

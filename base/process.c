@@ -316,7 +316,8 @@ void process_errors(struct process *process, struct buffer *into, size_t limit)
 static attune_status ended(const struct process *process, struct error *error)
 {
     siginfo_t info = {0};
-    for (int i = 0; i < 20 && info.si_pid != process->pid; i++) {
+    /* the pipe closes before the process can be waited for; on a busy machine long before */
+    for (int i = 0; i < 300 && info.si_pid != process->pid; i++) {
         if (i > 0) {
             poll(NULL, 0, 10);
         }

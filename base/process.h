@@ -71,5 +71,8 @@ double clock_seconds(void); /* CLOCK_MONOTONIC */
 uint64_t process_group_rss(pid_t group);
 attune_status program_find(const char *name, char *path, size_t bytes, struct error *error); /* PATH look-up;
     ATTUNE_NOT_FOUND; empty entries of PATH, the working folder, are passed over */
+/* one of our own programs: in libexec/ of the installation that this library or program belongs to, else beside it,
+ * else in `folder` of the build tree; ATTUNE_NOT_FOUND says where it was looked for */
+attune_status program_beside(const char *name, const char *folder, char *path, size_t bytes, struct error *error);
 
 #endif

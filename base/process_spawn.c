@@ -6,6 +6,8 @@
  */
 #include "base/process_private.h"
 
+#include "base/files.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -60,6 +62,28 @@ attune_status program_find(const char *name, char *path, size_t bytes, struct er
         path[0] = '\0';
     }
     return error_set(error, ATTUNE_NOT_FOUND, "the program %s is not in PATH", name);
+}
+
+attune_status program_beside(const char *name, const char *folder, char *path, size_t bytes, struct error *error)
+{
+    const char *const places[][2] = {
+        {"../" ATTUNE_LIBEXECDIR, ""}, {"../../" ATTUNE_LIBEXECDIR, ""}, {"", folder}, {"../", folder}, {"", ""}};
+    char self[4096];
+    attune_status status = path_self(self, sizeof self, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        int length = snprintf(path, bytes, "%s/%s%s/%s", self, places[i][0], places[i][1], name);
+        if (length > 0 && (size_t)length < bytes && is_program(path)) {
+            return ATTUNE_OK;
+        }
+    }
+    if (bytes > 0) {
+        path[0] = '\0';
+    }
+    return error_set(error, ATTUNE_NOT_FOUND, "%s is neither beside %s nor in the %s of its installation", name, self,
+                     ATTUNE_LIBEXECDIR);
 }
 
 /* does `entry` ("K=V" or "K") set or unset the variable of `variable` ("K=V")? */

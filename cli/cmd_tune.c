@@ -13,6 +13,8 @@ static const struct option options[] = {
     CLI_OPTION_DEVICE,
     {"budget", 0, OPTION_DURATION, false, "TIME", "time for each problem: 60s, 5m, 1h"},
     {"count", 0, OPTION_COUNT, false, "N", "at most N candidates for each problem"},
+    {"candidate-limit", 0, OPTION_DURATION, false, "TIME",
+     "of one launch of a candidate (default: 20 times the default candidate's, at least 10s)"},
     {"strategy", 0, OPTION_TEXT, false, "S", "sweep (default first, a cover, the rest), cover or default"},
     {"candidates", 0, OPTION_TEXT, false, "FILE", "only the candidates named in FILE, one a line"},
     {"seed", 0, OPTION_SEED, false, "S", "order of the sweep and the inputs (default 1)"},
@@ -294,6 +296,7 @@ static attune_status run(struct cli *cli, struct error *error)
         .strategy = options_text(given, "strategy"),
         .candidates = options_text(given, "candidates"),
         .seed = options_whole(given, "seed", 1),
+        .candidate_seconds = options_real(given, "candidate-limit", 0),
         .accept_stored = !options_has(given, "own-compiler"),
         .stop = &interrupted,
     };

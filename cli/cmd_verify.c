@@ -18,6 +18,8 @@ static const struct option options[] = {
     {"sanitize", 0, OPTION_TEXT, false, "S", "host: none, address or thread"},
     {"companions", 0, OPTION_FLAG, false, NULL,
      "host: also the small calls that hold every edge; GPUs always get them"},
+    {"candidate-limit", 0, OPTION_DURATION, false, "TIME",
+     "of one launch of a candidate (default: 20 times the first right one's, at least 10s)"},
     CLI_OPTION_JSON,
     CLI_OPTION_HELP,
     {0},
@@ -82,6 +84,7 @@ static attune_status read_options(struct cli *cli, struct verify_options *settin
         .cover = (int)options_whole(given, "cover", 0),
         .seed = options_whole(given, "seed", 1),
         .companions = options_has(given, "companions"),
+        .candidate_seconds = options_real(given, "candidate-limit", 0),
     };
     if (settings->all_candidates && settings->cover > 0) {
         return error_set(error, ATTUNE_INVALID, "--all-candidates and --cover are both given: give one of them");

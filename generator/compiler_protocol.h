@@ -3,7 +3,8 @@
  * A frame is a 16-byte header (magic, version, kind, payload length; little-endian words) and a payload of fields
  * (key, length, bytes, NUL). Both sides refuse a frame over PROTOCOL_PAYLOAD_BYTES before reading its payload, and
  * every length inside a payload is checked against what is left of it. The protocol is private to one build of the
- * library and its helper: another version is refused, never interpreted.
+ * library and its programs: another version is refused, never interpreted. autotune/measurer_protocol.h builds on the
+ * same frames.
  */
 #ifndef GENERATOR_COMPILER_PROTOCOL_H
 #define GENERATOR_COMPILER_PROTOCOL_H
@@ -58,10 +59,10 @@ struct message {
 };
 
 /* building: begin, add..., end; after end the buffer holds one whole frame. An over-long frame fails in end. */
-void message_begin(struct buffer *frame, enum message_kind kind);
-void message_add(struct buffer *frame, enum message_key key, const void *bytes, size_t length);
-void message_add_text(struct buffer *frame, enum message_key key, const char *text);
-void message_add_integer(struct buffer *frame, enum message_key key, int64_t value);
+void message_begin(struct buffer *frame, uint32_t kind);
+void message_add(struct buffer *frame, uint32_t key, const void *bytes, size_t length);
+void message_add_text(struct buffer *frame, uint32_t key, const char *text);
+void message_add_integer(struct buffer *frame, uint32_t key, int64_t value);
 attune_status message_end(struct buffer *frame, struct error *error);
 
 /* ATTUNE_CORRUPT for a wrong magic, ATTUNE_UNSUPPORTED for another version, ATTUNE_INVALID past the limit */
@@ -70,8 +71,8 @@ attune_status message_header(const void *header, uint32_t *kind, uint32_t *paylo
 attune_status message_parse(uint32_t kind, const void *payload, size_t length, struct message *message,
                             struct error *error);
 
-const struct message_field *message_find(const struct message *message, enum message_key key); /* or NULL */
-const char *message_text(const struct message *message, enum message_key key);                 /* "" when absent */
-int64_t message_integer(const struct message *message, enum message_key key);                  /* 0 when absent */
+const struct message_field *message_find(const struct message *message, uint32_t key); /* or NULL */
+const char *message_text(const struct message *message, uint32_t key);                 /* "" when absent */
+int64_t message_integer(const struct message *message, uint32_t key);                  /* 0 when absent */
 
 #endif

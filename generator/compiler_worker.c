@@ -33,9 +33,6 @@ uint64_t worker_starts(void)
 
 attune_status worker_find_helper(const char *path, char *helper, size_t bytes, struct error *error)
 {
-    static const char *const beside[] = {"../" ATTUNE_LIBEXECDIR "/attune-helper",
-                                         "../../" ATTUNE_LIBEXECDIR "/attune-helper", "generator/attune-helper",
-                                         "../generator/attune-helper", "attune-helper"};
     const char *named = path != NULL ? path : getenv("ATTUNE_HELPER");
     if (named != NULL && *named != '\0') {
         if (access(named, X_OK) != 0) {
@@ -47,20 +44,14 @@ attune_status worker_find_helper(const char *path, char *helper, size_t bytes, s
         }
         return ATTUNE_OK;
     }
-    char self[PATH_MAX];
-    attune_status status = path_self(self, sizeof self, error);
-    if (status != ATTUNE_OK) {
-        return status;
+    struct error why = {0};
+    if (program_beside("attune-helper", "generator", helper, bytes, &why) != ATTUNE_OK) {
+        return error_set(error, ATTUNE_NO_TOOLCHAIN,
+                         "attune-helper, which runs the compilers, is missing (%s): install it or set ATTUNE_HELPER to "
+                         "its path",
+                         why.message);
     }
-    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-        if (path_join(helper, bytes, beside[i][0] == '/' ? "" : self, beside[i], NULL) == ATTUNE_OK &&
-            access(helper, X_OK) == 0) {
-            return ATTUNE_OK;
-        }
-    }
-    return error_set(
-        error, ATTUNE_NO_TOOLCHAIN,
-        "attune-helper, which runs the compilers, is not beside %s: install it or set ATTUNE_HELPER to its path", self);
+    return ATTUNE_OK;
 }
 
 /* ---- its folder ---- */

@@ -57,6 +57,13 @@ void generator_destroy(struct generator *generator)
     free(generator);
 }
 
+void generator_template_path(const struct generator *generator, struct buffer *path)
+{
+    for (int i = 0; i < generator->sources.folder_count; i++) {
+        buffer_format(path, "%s%s", i > 0 ? ":" : "", generator->sources.folders[i]);
+    }
+}
+
 int generator_family_count(const struct generator *generator)
 {
     return generator->family_count;

@@ -45,6 +45,8 @@ struct generator_options {
 attune_status generator_create(const struct generator_options *options, struct generator **generator,
                                struct error *error);
 void generator_destroy(struct generator *generator);
+/* appends the folders that it reads templates from, colon-separated; nothing when there are only the embedded ones */
+void generator_template_path(const struct generator *generator, struct buffer *path);
 
 /* ---- families and parameters, for people and for tools ---- */
 int generator_family_count(const struct generator *generator);

@@ -606,9 +606,6 @@ attune_status runner_find(const char *sanitizer, char *path, size_t bytes, struc
         const char *sanitizer, *variable, *program;
     } runners[] = {{"address", "ATTUNE_RUNNER_ADDRESS", "attune-runner-address"},
                    {"thread", "ATTUNE_RUNNER_THREAD", "attune-runner-thread"}};
-    /* beside the library, and as installed: lib and bin have libexec as their neighbour */
-    static const char *const places[] = {"%s/%s", "%s/../libexec/%s", "%s/../../libexec/%s", "%s/runtime/%s",
-                                         "%s/../runtime/%s"};
     for (size_t i = 0; i < sizeof runners / sizeof runners[0]; i++) {
         if (strcmp(sanitizer, runners[i].sanitizer) != 0) {
             continue;
@@ -620,16 +617,8 @@ attune_status runner_find(const char *sanitizer, char *path, size_t bytes, struc
             }
             return ATTUNE_OK;
         }
-        char self[1024];
-        attune_status status = path_self(self, sizeof self, error);
-        if (status != ATTUNE_OK) {
-            return status;
-        }
-        for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
-            int length = snprintf(path, bytes, places[p], self, runners[i].program);
-            if (length < (int)bytes && access(path, X_OK) == 0) {
-                return ATTUNE_OK;
-            }
+        if (program_beside(runners[i].program, "runtime", path, bytes, NULL) == ATTUNE_OK) {
+            return ATTUNE_OK;
         }
         return error_set(error, ATTUNE_NO_TOOLCHAIN,
                          "%s was not built (the C compiler lacks that sanitizer) or not installed; %s names its path",

@@ -11,7 +11,7 @@ fail() { echo "FAILED: $*"; exit 1; }
 
 cmake --install "$BUILD" --prefix "$PREFIX" >"$WORK/install.log" 2>&1 || { cat "$WORK/install.log"; fail "installation"; }
 LIB=$(dirname "$(find "$PREFIX" -name 'libattune.so')")
-for file in bin/attune include/attune.h include/attune_status.h libexec/attune-helper; do
+for file in bin/attune include/attune.h include/attune_status.h libexec/attune-helper libexec/attune-measure; do
   [ -e "$PREFIX/$file" ] || fail "$file is not installed"
 done
 [ "$(readelf -d "$LIB/libattune.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" = libattune.so.0 ] || fail "soname of libattune"
@@ -27,12 +27,14 @@ export PKG_CONFIG_PATH="$LIB/pkgconfig"
 eval "cc -o '$WORK/embed' '$SOURCE/examples/embed.c' $(pkg-config --cflags --libs attune) -lm" || fail "pkg-config"
 
 export ATTUNE_CACHE="$WORK/cache folder"
-unset ATTUNE_HELPER
+unset ATTUNE_HELPER ATTUNE_MEASURE
 if ATTUNE_JIT=forbid LD_LIBRARY_PATH=$LIB "$WORK/embed" host 2>"$WORK/forbidden"; then fail "an empty cache served a plan"; fi
 grep -q 'embed: prepare: ' "$WORK/forbidden" || fail "forbidden compile tells no reason: $(cat "$WORK/forbidden")"
 
 if "$PREFIX/bin/attune" doctor | grep -qE '^host +(g\+\+|clang\+\+|c\+\+)'; then
   "$WORK/examples/embed-jit" host || fail "embed-jit"
+  "$PREFIX/bin/attune" verify --device host --problem "dtype=f16 heads=1 seqlen_q=5 seqlen_k=7 head_dim=16" ||
+    fail "verifying with the installed measuring program"
   ATTUNE_JIT=forbid "$WORK/examples/embed" host || fail "embed against the cache that embed-jit filled"
   ATTUNE_JIT=forbid LD_LIBRARY_PATH=$LIB "$WORK/embed" host || fail "embed built by pkg-config"
 else

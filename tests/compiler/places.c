@@ -204,7 +204,7 @@ static void answers_that_are_no_frames_are_refused(void **state)
     static const char *const answers[][2] = {
         {"printf 'ATNH\\001\\000\\000\\000\\001\\000\\000\\000\\377\\377\\377\\377'; sleep 100", "limit"},
         {"printf 'ATNH\\377\\000\\000\\000\\001\\000\\000\\000\\000\\000\\000\\000'; sleep 100", "same release"},
-        {"echo 'hello, this is no frame at all'; sleep 100", "no attune-helper message"},
+        {"echo 'hello, this is no frame at all'; sleep 100", "no message of attune's programs"},
         {"echo 'cannot load libsomething' >&2; exit 3", "cannot load libsomething"},
     };
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
