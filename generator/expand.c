@@ -158,9 +158,11 @@ static void make_launch(lua_State *L, struct expanding *expanding, int p, int t,
     }
     expanding->launch = value_to_json(L, -1);
     if (expanding->launch == NULL) {
-        sandbox_raise(L, ATTUNE_INVALID,
-                      "templates/%s: template %s: launch() returned more than plain numbers, texts and lists",
-                      call->family->file, call->of->name);
+        sandbox_raise(
+            L, ATTUNE_INVALID,
+            "templates/%s: template %s: launch() returned more than plain numbers, texts and lists, or more than "
+            "%d of them",
+            call->family->file, call->of->name, VALUE_JSON_MAX);
     }
     if (launch_from_json(expanding->launch, &expanding->expansion->launch, &error) != ATTUNE_OK) {
         sandbox_raise(L, ATTUNE_INVALID, "templates/%s: template %s: launch(): %s", call->family->file, call->of->name,

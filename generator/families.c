@@ -285,7 +285,7 @@ static void read_schema(lua_State *L, struct reading *reading)
         if (lua_getfield(L, -1, keys[i]) != LUA_TNIL) {
             json_t *list = value_to_json(L, -1);
             if (list == NULL || json_object_set_new(reading->json, keys[i], list) != 0) {
-                wrong(L, family, "%s must be a list of plain values", keys[i]);
+                wrong(L, family, "%s must be a list of plain values, at most %d in all", keys[i], VALUE_JSON_MAX);
             }
         }
         lua_pop(L, 1);

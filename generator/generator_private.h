@@ -124,7 +124,9 @@ void push_candidate(lua_State *L, struct generator *generator);
 void push_problem(lua_State *L, struct generator *generator, const struct problem *problem);
 void push_target(lua_State *L, struct generator *generator, const struct target *target);
 /* the plain value at `index` as JSON; tables with items are arrays, others objects with sorted keys, whole reals
- * integers. Raises nothing. NULL for what JSON cannot hold (functions, NaN, deep nesting), or without memory */
+ * integers. Raises nothing. NULL for what JSON cannot hold (functions, NaN, deep nesting, more than VALUE_JSON_MAX
+ * values in all), or without memory */
+enum { VALUE_JSON_MAX = 16384 };
 json_t *value_to_json(lua_State *L, int index);
 
 /* ---- points ---- */

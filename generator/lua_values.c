@@ -172,25 +172,30 @@ void push_target(lua_State *L, struct generator *generator, const struct target 
 
 /* ---- JSON ---- */
 
-static json_t *to_json(lua_State *L, int index, int depth);
+/* JSON has no references: a table that is held in many places is written out in each of them, and twelve levels of ten
+ * are 10^12 values. They are counted, since neither Lua's memory nor its instructions see this work. */
+static json_t *to_json(lua_State *L, int index, int depth, int *left);
 
 static int compare_keys(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static json_t *object_to_json(lua_State *L, int depth)
+static json_t *object_to_json(lua_State *L, int depth, int *left)
 {
     int table = lua_gettop(L);
     size_t count = 0, used = 0;
     for (lua_pushnil(L); lua_next(L, table) != 0; lua_pop(L, 1)) {
         count++;
     }
+    if (count > (size_t)*left) {
+        return NULL;
+    }
     const char **keys = calloc(count + 1, sizeof *keys);
     json_t *object = json_object();
     bool good = keys != NULL && object != NULL;
     for (lua_pushnil(L); good && lua_next(L, table) != 0; lua_pop(L, 1)) {
-        good = lua_type(L, -2) == LUA_TSTRING;
+        good = lua_type(L, -2) == LUA_TSTRING && strlen(lua_tostring(L, -2)) == lua_rawlen(L, -2);
         keys[used++] = good ? lua_tostring(L, -2) : "";
     }
     lua_settop(L, table);
@@ -201,7 +206,7 @@ static json_t *object_to_json(lua_State *L, int depth)
         json_t *value = NULL;
         for (lua_pushnil(L); value == NULL && lua_next(L, table) != 0; lua_pop(L, 1)) {
             if (lua_tostring(L, -2) == keys[i]) {
-                value = to_json(L, -1, depth + 1);
+                value = to_json(L, -1, depth + 1, left);
                 good = value != NULL && json_object_set_new(object, keys[i], value) == 0;
                 if (!good) {
                     break;
@@ -218,14 +223,14 @@ static json_t *object_to_json(lua_State *L, int depth)
     return object;
 }
 
-static json_t *array_to_json(lua_State *L, int depth)
+static json_t *array_to_json(lua_State *L, int depth, int *left)
 {
     int table = lua_gettop(L);
     json_t *array = json_array();
     lua_Unsigned count = lua_rawlen(L, table);
     for (lua_Unsigned i = 1; array != NULL && i <= count; i++) {
         lua_rawgeti(L, table, (lua_Integer)i);
-        json_t *value = to_json(L, -1, depth + 1);
+        json_t *value = to_json(L, -1, depth + 1, left);
         lua_settop(L, table);
         if (value == NULL || json_array_append_new(array, value) != 0) {
             json_decref(array);
@@ -235,7 +240,7 @@ static json_t *array_to_json(lua_State *L, int depth)
     return array;
 }
 
-static json_t *table_to_json(lua_State *L, int index, int depth)
+static json_t *table_to_json(lua_State *L, int index, int depth, int *left)
 {
     int top = lua_gettop(L);
     if (depth > JSON_DEPTH_MAX || !lua_checkstack(L, 12)) {
@@ -249,19 +254,25 @@ static json_t *table_to_json(lua_State *L, int index, int depth)
         list = lua_next(L, top + 1) == 0; /* an empty table is an empty list */
         lua_settop(L, top + 1);
     }
-    json_t *json = list ? array_to_json(L, depth) : object_to_json(L, depth);
+    json_t *json = list ? array_to_json(L, depth, left) : object_to_json(L, depth, left);
     lua_settop(L, top);
     return json;
 }
 
-static json_t *to_json(lua_State *L, int index, int depth)
+static json_t *to_json(lua_State *L, int index, int depth, int *left)
 {
     lua_Number number;
+    size_t length;
+    const char *text;
+    if (--*left < 0) {
+        return NULL;
+    }
     switch (lua_type(L, index)) {
     case LUA_TBOOLEAN:
         return json_boolean(lua_toboolean(L, index));
     case LUA_TSTRING:
-        return json_string(lua_tostring(L, index));
+        text = lua_tolstring(L, index, &length);
+        return json_stringn(text, length); /* with its NULs: who reads it refuses them */
     case LUA_TNUMBER:
         if (lua_isinteger(L, index)) {
             return json_integer(lua_tointeger(L, index));
@@ -272,7 +283,7 @@ static json_t *to_json(lua_State *L, int index, int depth)
         }
         return json_real(number);
     case LUA_TTABLE:
-        return table_to_json(L, index, depth);
+        return table_to_json(L, index, depth, left);
     default:
         return NULL;
     }
@@ -280,5 +291,6 @@ static json_t *to_json(lua_State *L, int index, int depth)
 
 json_t *value_to_json(lua_State *L, int index)
 {
-    return to_json(L, lua_absindex(L, index), 0);
+    int left = VALUE_JSON_MAX;
+    return to_json(L, lua_absindex(L, index), 0, &left);
 }

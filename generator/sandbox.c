@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { HOOK_INTERVAL = 1000, FREEZE_DEPTH_MAX = 16, BYTES_PER_INSTRUCTION = 64 };
+/* what a call may take: an ordinary instruction takes a twentieth of this, sanitized C a fifth */
+static const double seconds_at_least = 2, seconds_per_instruction = 200e-9;
 
 struct sandbox *sandbox_of(lua_State *L)
 {
@@ -53,15 +56,33 @@ static void *limited_allocate(void *data, void *block, size_t old_bytes, size_t 
     return fresh;
 }
 
+/* true once the call's instructions took longer than so many can; the clock starts at the call's first count */
+static bool cpu_spent(struct sandbox *sandbox)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    double seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    if (sandbox->cpu_limit == 0) {
+        sandbox->cpu_limit = seconds + seconds_at_least + seconds_per_instruction * (double)sandbox->budget;
+    }
+    return seconds > sandbox->cpu_limit;
+}
+
 static void count_instructions(lua_State *L, lua_Debug *where)
 {
     struct sandbox *sandbox = sandbox_of(L);
     sandbox->instructions_left -= HOOK_INTERVAL;
-    if (sandbox->instructions_left > 0) {
+    bool slow = sandbox->instructions_left > 0 && cpu_spent(sandbox);
+    if (sandbox->instructions_left > 0 && !slow) {
         return;
     }
     sandbox->raised = ATTUNE_TIMEOUT;
     lua_getinfo(L, "Sl", where);
+    if (slow) {
+        lua_pushfstring(L, "%s:%d: still running after the time of %I instructions: are long texts compared in a loop?",
+                        where->short_src, where->currentline, (LUAI_UACINT)sandbox->budget);
+        lua_error(L);
+    }
     lua_pushfstring(L, "%s:%d: still running after %I instructions: an endless loop?", where->short_src,
                     where->currentline, (LUAI_UACINT)sandbox->budget);
     lua_error(L);
@@ -72,6 +93,7 @@ void sandbox_refill(lua_State *L, unsigned times)
     struct sandbox *sandbox = sandbox_of(L);
     sandbox->budget = sandbox->instruction_limit > INT64_MAX / times ? INT64_MAX : sandbox->instruction_limit * times;
     sandbox->instructions_left = (int64_t)sandbox->budget;
+    sandbox->cpu_limit = 0;
 }
 
 void sandbox_charge(lua_State *L, size_t bytes)

@@ -2,7 +2,9 @@
  *
  * No io, os, package, debug, coroutine, pcall, load, metatables, pairs; string and table functions that cannot run
  * without end; undefined names are errors; an instruction limit for each call from C and a memory limit for the state.
- * It keeps a mistake from taking the host down; templates are trusted code, for what they produce runs natively.
+ * One instruction may compare texts of megabytes: a call that takes far longer than its instructions can explain ends
+ * at the same limit, by the thread's own clock, which a busy machine does not move. It keeps a mistake from taking the
+ * host down; templates are trusted code, for what they produce runs natively.
  *
  * Every use of the state happens inside sandbox_protect(), in the C locale. Functions run there may be left by a
  * longjmp: what they allocate outside Lua must be owned by `data`.
@@ -22,6 +24,7 @@ struct sandbox {
     uint64_t instruction_limit; /* one call */
     uint64_t budget;            /* what the call under way started with */
     int64_t instructions_left;
+    double cpu_limit; /* of the call's thread, seconds on its own clock; 0: not looked at yet */
     size_t memory_limit;
     size_t memory_used;
     char refused_at[96]; /* "file:line: " of the last allocation that the limit refused in this call, else "" */

@@ -100,6 +100,7 @@ static int plain_starts(lua_State *L)
     size_t length, part_length;
     const char *text = luaL_checklstring(L, 1, &length);
     const char *part = luaL_checklstring(L, 2, &part_length);
+    sandbox_charge(L, part_length);
     lua_pushboolean(L, part_length <= length && memcmp(text, part, part_length) == 0);
     return 1;
 }

@@ -89,6 +89,11 @@ static void endless_work_ends_at_the_limit_with_file_and_line(void **state)
     assert_fails(
         "local t = {} for i = 1, 10000 do t[i] = i end\nwhile true do table.insert(t, 1, 0) table.remove(t, 1) end",
         ATTUNE_TIMEOUT, "probe.lua:2:");
+    assert_fails("local s = ('x'):rep(1 << 21)\nwhile true do local r = s:starts_with(s) end", ATTUNE_TIMEOUT,
+                 "probe.lua:2:");
+    /* one instruction of Lua's own may read megabytes: the thread's clock counts for it */
+    assert_fails("local s = ('x'):rep(1 << 21)\nlocal r = s:reverse()\nwhile true do local equal = s == r end",
+                 ATTUNE_TIMEOUT, "probe.lua:3: still running after the time of 2000000 instructions");
     /* loops inside C functions are not counted: they must be bounded themselves */
     assert_fails("return string.rep('', 1 << 62)", ATTUNE_INVALID, "must return the family's table");
     assert_fails("return string.rep('x', 1 << 62)", ATTUNE_INVALID, "string.rep: the result has more than");
@@ -97,6 +102,22 @@ static void endless_work_ends_at_the_limit_with_file_and_line(void **state)
                  "templates/probe.lua");
     assert_fails("return table.concat({}, '', 1, 1 << 60)", ATTUNE_INVALID, "invalid value");
     assert_fails("return table.unpack({}, 1, 1 << 30)", ATTUNE_INVALID, "too many results");
+}
+
+/* ten tables of ten tables of ...: 10^11 values if each were written out where it is held */
+static void tables_that_multiply_are_refused(void **state)
+{
+    (void)state;
+    static const char many[] = "local t = {1} for i = 1, 10 do t = {t, t, t, t, t, t, t, t, t, t} end ";
+    static const char wide[] = "local t = {} for i = 1, 50000 do t['k' .. i] = i end ";
+    char lua[256];
+    snprintf(lua, sizeof lua, "%s return {name = 'a.b', templates = {}, fields = t}", many);
+    assert_fails(lua, ATTUNE_INVALID, "fields must be a list of plain values, at most 16384");
+    snprintf(lua, sizeof lua, "%s return {name = 'a.b', templates = {}, fields = {t}}", wide);
+    assert_fails(lua, ATTUNE_INVALID, "fields must be a list of plain values, at most 16384");
+    assert_fails("return {name = 'a.b', templates = {}, fields = {{name = 'n\\0x', kind = 'integer', role = 'size', "
+                 "required = true, min = 0, max = 9}}}",
+                 ATTUNE_INVALID, "name is missing or not a short name");
 }
 
 static void memory_ends_at_the_limit(void **state)
@@ -150,6 +171,7 @@ int main(void)
         cmocka_unit_test(bytecode_is_refused),
         cmocka_unit_test(addresses_never_become_text),
         cmocka_unit_test(endless_work_ends_at_the_limit_with_file_and_line),
+        cmocka_unit_test(tables_that_multiply_are_refused),
         cmocka_unit_test(memory_ends_at_the_limit),
         cmocka_unit_test(names_must_be_declared),
         cmocka_unit_test(library_tables_are_read_only),
