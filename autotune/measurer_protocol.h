@@ -9,6 +9,7 @@
 #define AUTOTUNE_MEASURER_PROTOCOL_H
 
 #include "autotune/kernel.h"
+#include "autotune/measurer.h"
 #include "generator/compiler_protocol.h"
 
 enum measure_kind {
@@ -59,5 +60,11 @@ attune_status measure_add_object(struct buffer *frame, uint32_t key, const struc
 /* the bytes stay the message's; the launch is read into `launch`. ATTUNE_CORRUPT when either is missing or wrong */
 attune_status measure_object(const struct message *message, uint32_t key, struct launch *launch,
                              struct kernel_object *object, struct error *error);
+
+/* What a reply says of its request. The program that wrote it runs candidates, which may have written into it: a status
+ * that is none of ours is ATTUNE_CORRUPT, a refusal always has a text. */
+attune_status measure_status(const struct message *reply, struct error *error);
+/* ATTUNE_UNSUPPORTED for another build's, ATTUNE_CORRUPT for what no device can be */
+attune_status measure_facts(const struct message *reply, struct measurer_facts *facts, struct error *error);
 
 #endif

@@ -99,9 +99,7 @@ static attune_status ask(struct remote *remote, struct buffer *frame, bool bound
                                            .rss_bytes = rss_limit(remote)};
     attune_status status = measurer_worker_ask(&remote->worker, frame, &limits, &remote->payload, &remote->reply,
                                                &remote->base.fate, error);
-    if (status == ATTUNE_OK && message_integer(&remote->reply, MEASURE_KEY_STATUS) != ATTUNE_OK) {
-        status = (attune_status)message_integer(&remote->reply, MEASURE_KEY_STATUS);
-        error_set(error, status, "%s", message_text(&remote->reply, MEASURE_KEY_TEXT));
+    if (status == ATTUNE_OK && (status = measure_status(&remote->reply, error)) != ATTUNE_OK) {
         /* the next candidate gets a new process, and with it a new context and all of the memory */
         if (message_integer(&remote->reply, MEASURE_KEY_LOST) != 0 ||
             (status == ATTUNE_NO_MEMORY && remote->good.used)) {
@@ -206,14 +204,10 @@ static attune_status remote_open(struct measurer *measurer, struct measurer_fact
     if (status != ATTUNE_OK) {
         return status;
     }
-    const struct message_field *field = message_find(&remote->reply, MEASURE_KEY_FACTS);
-    if (field == NULL || field->length != sizeof *facts) {
-        return error_set(error, ATTUNE_UNSUPPORTED, "%s is of another build: install both of the same release",
-                         remote->program);
+    status = measure_facts(&remote->reply, facts, error);
+    if (status != ATTUNE_OK) {
+        return error_prefix(error, "%s", remote->program);
     }
-    memcpy(facts, field->bytes, sizeof *facts);
-    facts->device.name[sizeof facts->device.name - 1] = '\0';
-    facts->device.driver_version[sizeof facts->device.driver_version - 1] = '\0';
     remote->facts = *facts;
     return ATTUNE_OK;
 }

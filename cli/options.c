@@ -77,6 +77,12 @@ static attune_status refuse_unknown(const struct option *table, const char *name
     return error_set(error, ATTUNE_INVALID, "unknown option --%s: --help lists those there are", text);
 }
 
+/* decimal: no blanks before it, hexadecimal, infinities */
+static bool plain_number(const char *text, size_t length)
+{
+    return strspn(text, "0123456789+-.eE") >= length;
+}
+
 attune_status parse_duration(const char *text, double *seconds, struct error *error)
 {
     static const struct {
@@ -85,7 +91,7 @@ attune_status parse_duration(const char *text, double *seconds, struct error *er
     } units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"h", 3600}, {"d", 86400}};
     char *end = NULL;
     double number = strtod(text, &end);
-    if (end != text) {
+    if (end != text && plain_number(text, (size_t)(end - text))) {
         for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
             double value = number * units[i].seconds;
             if (strcmp(end, units[i].unit) == 0 && value > 0 && value <= 1e9) {
@@ -102,7 +108,9 @@ static attune_status parse_whole(const char *text, uint64_t minimum, uint64_t ma
 {
     char *end = NULL;
     errno = 0;
-    unsigned long long number = strtoull(text, &end, 0);
+    /* decimal, also with leading zeros: 010 is ten; seeds are pasted as 0x... too */
+    bool hexadecimal = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+    unsigned long long number = strtoull(text, &end, hexadecimal ? 16 : 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno == ERANGE || number < minimum || number > maximum) {
         return error_set(error, ATTUNE_INVALID, "'%s' is no whole number from %llu to %llu", text,
                          (unsigned long long)minimum, (unsigned long long)maximum);
@@ -141,7 +149,8 @@ static attune_status convert(struct option_value *value, struct error *error)
         return parse_whole(value->text, 0, UINT64_MAX, &value->whole, error);
     case OPTION_REAL:
         value->real = strtod(value->text, &end);
-        if (end == value->text || *end != '\0' || !isfinite(value->real)) {
+        if (end == value->text || *end != '\0' || !isfinite(value->real) ||
+            !plain_number(value->text, strlen(value->text))) {
             return error_set(error, ATTUNE_INVALID, "'%s' is no finite number", value->text);
         }
         return ATTUNE_OK;

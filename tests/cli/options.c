@@ -68,6 +68,10 @@ static void numbers_are_converted_by_kind(void **state)
     assert_int_equal(options_whole(&options, "keep", 0), 2 << 20);
     assert_true(options_has(&options, "json"));
     options_free(&options);
+    assert_int_equal(parse(&options, "--count 010 --seed 0x10", &error), ATTUNE_OK);
+    assert_int_equal(options_whole(&options, "count", 0), 10); /* never octal */
+    assert_int_equal(options_whole(&options, "seed", 0), 16);
+    options_free(&options);
     assert_int_equal(parse(&options, "", &error), ATTUNE_OK);
     assert_int_equal(options_whole(&options, "count", 7), 7);
     options_free(&options);
@@ -94,6 +98,8 @@ static void what_is_wrong_is_named(void **state)
         {"--scale nan", "--scale: 'nan' is no finite number"},
         {"--scale 1e999", "--scale: '1e999'"},
         {"--budget 10x", "--budget: '10x' is no duration"},
+        {"--budget 0x10s", "--budget: '0x10s' is no duration"},
+        {"--scale 0x1p3", "--scale: '0x1p3' is no finite number"},
         {"--budget 0", "--budget: '0'"},
         {"--budget -5s", "--budget: '-5s'"},
         {"--keep 5MB", "--keep: '5MB' is no size"},
