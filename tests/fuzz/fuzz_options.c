@@ -14,6 +14,11 @@ static const struct option table[] = {
 static void check_value(const struct option_value *value)
 {
     HOLDS(value->option >= table && value->option < table + sizeof table / sizeof table[0], "an unknown option");
+    bool whole = value->option->kind == OPTION_COUNT || value->option->kind == OPTION_SEED;
+    if (whole && value->text[strspn(value->text, "0123456789")] == '\0') {
+        HOLDS(value->whole == strtoull(value->text, NULL, 10), "%s is %llu", value->text,
+              (unsigned long long)value->whole);
+    }
     if (value->option->kind == OPTION_COUNT) {
         HOLDS(value->whole >= 1, "count %llu", (unsigned long long)value->whole);
     } else if (value->option->kind == OPTION_REAL) {
