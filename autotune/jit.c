@@ -177,6 +177,47 @@ static attune_status jit_identity(void *data, const struct target *target, char 
                : status;
 }
 
+static attune_status jit_is_current(void *data, const struct problem *problem, const struct target *target,
+                                    const char *candidate, const struct digest *object, bool *current,
+                                    struct error *error)
+{
+    struct jit *jit = data;
+    struct object_road road;
+    struct object_job job = {0};
+    struct expansion scratch = {0};
+    struct candidate parsed;
+    struct compiler_pool *pool = NULL;
+    *current = false;
+    attune_status status = take_pool(jit, &pool, error);
+    if (status == ATTUNE_OK) {
+        status = road_open(&road, pool, NULL, target, SANITIZE_NONE, false, error);
+    }
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    status = enter_generator(jit, error);
+    /* a candidate that the templates of today do not know is not current; that is no failure */
+    if (status == ATTUNE_OK &&
+        candidate_parse(jit->generator, candidate, problem, target, &parsed, NULL) == ATTUNE_OK &&
+        object_expand(jit->generator, &road, &parsed, problem, &scratch, &job, NULL) == ATTUNE_OK) {
+        *current = memcmp(&job.object, object, sizeof *object) == 0;
+    }
+    pthread_mutex_unlock(&jit->generator_lock);
+    expansion_free(&scratch);
+    object_job_free(&job);
+    return status;
+}
+
+static bool jit_identity_known(void *data, const struct target *target, char identity[DIGEST_HEX_BYTES])
+{
+    struct jit *jit = data;
+    char compiler[64];
+    pthread_mutex_lock(&jit->pool_lock);
+    struct compiler_pool *pool = jit->pool; /* once made it stays */
+    pthread_mutex_unlock(&jit->pool_lock);
+    return pool != NULL && compiler_identity_known(pool, target, COMPILER_AUTO, SANITIZE_NONE, compiler, identity);
+}
+
 static void jit_destroy(void *data)
 {
     struct jit *jit = data;
@@ -216,7 +257,9 @@ attune_status attune_jit_register(attune_context *context)
                                         .tune = jit_tune,
                                         .schema = jit_schema,
                                         .default_candidate = jit_default_candidate,
-                                        .identity = jit_identity};
+                                        .identity = jit_identity,
+                                        .is_current = jit_is_current,
+                                        .identity_known = jit_identity_known};
     attune_status status = context_set_jit(context, &handler);
     if (status != ATTUNE_OK) {
         jit_destroy(jit);

@@ -128,6 +128,9 @@ static attune_status compile(const struct object_road *road, struct object_job *
         snprintf(header.kernel, sizeof header.kernel, "%s", job->launch.kernel);
         memcpy(job->compiler, header.compiler, sizeof job->compiler);
         memcpy(job->identity, header.identity, sizeof job->identity);
+        if (strcmp(result.identity, road->identity) != 0) { /* the compiler was replaced since it was asked */
+            object_name_digest(&job->source_key, result.identity, &job->object);
+        }
         job->seconds = result.seconds;
         job->bytes = result.object;
         result.object = (struct buffer)BUFFER_INIT;

@@ -43,6 +43,8 @@ struct object_key {
 };
 void object_key_digest(const struct object_key *key, struct digest *object,
                        struct digest *source); /* source: without identity */
+/* the name of what a compiler makes of a source key */
+void object_name_digest(const struct digest *source, const char *identity, struct digest *object);
 
 /* ---- objects ---- */
 struct object_header {

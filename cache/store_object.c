@@ -27,11 +27,17 @@ void object_key_digest(const struct object_key *key, struct digest *object, stru
         *source = without;
     }
     if (object != NULL) {
-        digest_begin(&state);
-        digest_field(&state, without.bytes, DIGEST_BYTES);
-        digest_field(&state, key->identity, strlen(key->identity));
-        digest_end(&state, object);
+        object_name_digest(&without, key->identity, object);
     }
+}
+
+void object_name_digest(const struct digest *source, const char *identity, struct digest *object)
+{
+    struct digest_state state;
+    digest_begin(&state);
+    digest_field(&state, source->bytes, DIGEST_BYTES);
+    digest_field(&state, identity, strlen(identity));
+    digest_end(&state, object);
 }
 
 void object_relative_folder(const struct digest *object, char folder[STORE_PATH_BYTES])

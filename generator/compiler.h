@@ -67,6 +67,10 @@ attune_status compiler_identity(struct compiler_pool *pool, const struct target 
                                 enum sanitize sanitize, char compiler[64], char identity[DIGEST_HEX_BYTES],
                                 struct error *error);
 
+/* the same from memory: false when no worker was asked yet */
+bool compiler_identity_known(struct compiler_pool *pool, const struct target *target, enum compiler_kind kind,
+                             enum sanitize sanitize, char compiler[64], char identity[DIGEST_HEX_BYTES]);
+
 /* options text that goes into the object key: equal text, equal flags */
 const char *compiler_options_text(const struct target *target, enum compiler_kind kind, enum sanitize sanitize,
                                   int code_object);

@@ -14,13 +14,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WORKERS_MAX = 64, RECYCLE_AFTER = 200, IDENTITIES_MAX = 128, LINE_BYTES = 1100 };
+enum {
+    WORKERS_MAX = 64,
+    RECYCLE_AFTER = 200,
+    IDENTITIES_MAX = 128,
+    LINE_BYTES = 1100,
+    QUESTION_BYTES = TARGET_TEXT_BYTES + 32
+};
 
 static const double default_seconds = 120;
 static const uint64_t default_rss_bytes = (uint64_t)4 << 30;
 
 struct identity_entry {
-    char question[TARGET_TEXT_BYTES + 32];
+    char question[QUESTION_BYTES];
     char compiler[64];
     char identity[DIGEST_HEX_BYTES];
 };
@@ -259,6 +265,53 @@ static attune_status compile_frame(const struct compile_request *request, struct
     return message_end(frame, error);
 }
 
+/* ---- identities ---- */
+
+static bool identity_recall(struct compiler_pool *pool, const char *question, char compiler[64],
+                            char identity[DIGEST_HEX_BYTES])
+{
+    bool found = false;
+    (void)pthread_mutex_lock(&pool->mutex);
+    for (int i = 0; i < pool->identity_count && !found; i++) {
+        if (strcmp(pool->identities[i].question, question) == 0) {
+            memcpy(compiler, pool->identities[i].compiler, 64);
+            memcpy(identity, pool->identities[i].identity, DIGEST_HEX_BYTES);
+            found = true;
+        }
+    }
+    (void)pthread_mutex_unlock(&pool->mutex);
+    return found;
+}
+
+/* replaces what was known: the newest answer holds */
+static void identity_remember(struct compiler_pool *pool, const char *question, const char *compiler,
+                              const char *identity)
+{
+    (void)pthread_mutex_lock(&pool->mutex);
+    int at = 0;
+    while (at < pool->identity_count && strcmp(pool->identities[at].question, question) != 0) {
+        at++;
+    }
+    if (at < IDENTITIES_MAX) {
+        struct identity_entry *entry = &pool->identities[at];
+        pool->identity_count += at == pool->identity_count;
+        (void)snprintf(entry->question, sizeof entry->question, "%s", question);
+        (void)snprintf(entry->compiler, sizeof entry->compiler, "%s", compiler);
+        (void)snprintf(entry->identity, sizeof entry->identity, "%s", identity);
+    }
+    (void)pthread_mutex_unlock(&pool->mutex);
+}
+
+static void identity_question(const struct target *target, enum compiler_kind kind, enum sanitize sanitize,
+                              int code_object, char question[QUESTION_BYTES])
+{
+    char text[TARGET_TEXT_BYTES];
+    target_format(target, text);
+    (void)snprintf(question, QUESTION_BYTES, "%s %d %d %d", text, (int)kind, (int)sanitize, code_object);
+}
+
+/* ---- compiling ---- */
+
 attune_status compiler_compile(struct compiler_pool *pool, const struct compile_request *request,
                                struct compile_result *result, struct error *error)
 {
@@ -268,6 +321,8 @@ attune_status compiler_compile(struct compiler_pool *pool, const struct compile_
     const struct message_field *object = NULL;
     char target[TARGET_TEXT_BYTES];
     char doing[TARGET_TEXT_BYTES + 32];
+    char question[QUESTION_BYTES];
+    int code_object = 0;
     memset(result, 0, sizeof *result);
     attune_status status = compile_frame(request, &frame, error);
     if (status != ATTUNE_OK) {
@@ -299,39 +354,27 @@ attune_status compiler_compile(struct compiler_pool *pool, const struct compile_
     }
     buffer_append(&result->object, object->bytes, object->length);
     status = buffer_ok(&result->object, error);
+    if (status == ATTUNE_OK && request->code_object == 0 && compiler_code_object(0, &code_object, NULL) == ATTUNE_OK) {
+        /* a compiler that was replaced under a running pool is noticed by what it made */
+        identity_question(&request->target, request->compiler, request->sanitize, code_object, question);
+        identity_remember(pool, question, result->compiler, result->identity);
+    }
 out:
     buffer_free(&frame);
     buffer_free(&payload);
     return status;
 }
 
-static bool identity_recall(struct compiler_pool *pool, const char *question, char compiler[64],
-                            char identity[DIGEST_HEX_BYTES])
+bool compiler_identity_known(struct compiler_pool *pool, const struct target *target, enum compiler_kind kind,
+                             enum sanitize sanitize, char compiler[64], char identity[DIGEST_HEX_BYTES])
 {
-    bool found = false;
-    (void)pthread_mutex_lock(&pool->mutex);
-    for (int i = 0; i < pool->identity_count && !found; i++) {
-        if (strcmp(pool->identities[i].question, question) == 0) {
-            memcpy(compiler, pool->identities[i].compiler, 64);
-            memcpy(identity, pool->identities[i].identity, DIGEST_HEX_BYTES);
-            found = true;
-        }
+    char question[QUESTION_BYTES];
+    int code_object = 0;
+    if (compiler_code_object(0, &code_object, NULL) != ATTUNE_OK) {
+        return false;
     }
-    (void)pthread_mutex_unlock(&pool->mutex);
-    return found;
-}
-
-static void identity_remember(struct compiler_pool *pool, const char *question, const char *compiler,
-                              const char *identity)
-{
-    (void)pthread_mutex_lock(&pool->mutex);
-    if (pool->identity_count < IDENTITIES_MAX) {
-        struct identity_entry *entry = &pool->identities[pool->identity_count++];
-        (void)snprintf(entry->question, sizeof entry->question, "%s", question);
-        (void)snprintf(entry->compiler, sizeof entry->compiler, "%s", compiler);
-        (void)snprintf(entry->identity, sizeof entry->identity, "%s", identity);
-    }
-    (void)pthread_mutex_unlock(&pool->mutex);
+    identity_question(target, kind, sanitize, code_object, question);
+    return identity_recall(pool, question, compiler, identity);
 }
 
 attune_status compiler_identity(struct compiler_pool *pool, const struct target *target, enum compiler_kind kind,
@@ -343,7 +386,7 @@ attune_status compiler_identity(struct compiler_pool *pool, const struct target 
     struct buffer errors = BUFFER_INIT;
     struct message reply = {0};
     char text[TARGET_TEXT_BYTES];
-    char question[TARGET_TEXT_BYTES + 32];
+    char question[QUESTION_BYTES];
     int code_object = 0;
     attune_status status = check_question(target, kind, sanitize, error);
     if (status == ATTUNE_OK) {
@@ -353,7 +396,7 @@ attune_status compiler_identity(struct compiler_pool *pool, const struct target 
         return status;
     }
     target_format(target, text);
-    (void)snprintf(question, sizeof question, "%s %d %d %d", text, (int)kind, (int)sanitize, code_object);
+    identity_question(target, kind, sanitize, code_object, question);
     if (identity_recall(pool, question, compiler, identity)) {
         return ATTUNE_OK;
     }

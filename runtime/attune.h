@@ -178,7 +178,7 @@ typedef struct attune_plan_info {
     uint32_t shared_bytes;
     double winner_microseconds, default_microseconds; /* 0: not timed */
     int32_t stale;                                    /* 1: recorded under another driver or power limit, see note */
-    char note[256]; /* why the rung is lower than it might be; "" when there is nothing to say */
+    char note[256]; /* why the rung is lower than it might be, or that another build of the compiler made it; else "" */
 } attune_plan_info;
 attune_status attune_plan_describe(const attune_plan *plan, attune_plan_info *info);
 

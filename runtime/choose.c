@@ -150,20 +150,56 @@ struct gathering {
     const struct problem *problem;
     attune_rung lowest;
     const char *candidate;
-    const char *identity; /* not NULL: records of other compilers do not count */
+    const char *identity; /* not NULL: only records of this compiler and of today's templates count */
     struct choices *choices;
     int capacity, order;
 };
+
+/* ATTUNE_STALE=retune: would the compiling half make this very object today? */
+static attune_status check_current(const struct gathering *g, const struct record *record, const struct problem *its,
+                                   bool *current, struct error *error)
+{
+    const struct jit_handler *jit = &g->device->context->jit;
+    struct target target;
+    *current = g->identity == NULL || strcmp(g->identity, record->identity) == 0;
+    if (!*current || g->identity == NULL || jit->is_current == NULL) {
+        return ATTUNE_OK;
+    }
+    attune_status status = target_parse(record->device.target, &target, error);
+    return status == ATTUNE_OK
+               ? jit->is_current(jit->data, its, &target, record->candidate, &record->object, current, error)
+               : status;
+}
+
+bool choose_note_compiler(const attune_device *device, const struct record *record, char note[CHOICE_NOTE_BYTES])
+{
+    const attune_context *context = device->context;
+    char here[DIGEST_HEX_BYTES];
+    if (!context->has_jit || context->jit.identity_known == NULL || record->identity[0] == '\0' ||
+        !context->jit.identity_known(context->jit.data, &device->facts.target, here) ||
+        strcmp(here, record->identity) == 0) {
+        return false;
+    }
+    size_t used = strlen(note);
+    snprintf(note + used, CHOICE_NOTE_BYTES - used,
+             "%smade by another build of the compiler (%s) than is here; ATTUNE_STALE=retune leaves it out",
+             used > 0 ? "; " : "", record->compiler);
+    return true;
+}
 
 /* the record becomes a choice, or not; takes nothing */
 static attune_status consider(struct gathering *g, const struct record *record, struct error *error)
 {
     struct problem its;
     if ((g->candidate != NULL && strcmp(g->candidate, record->candidate) != 0) ||
-        (g->identity != NULL && strcmp(g->identity, record->identity) != 0) ||
         choice_fits(g->device, record, g->problem, NULL) != ATTUNE_OK ||
         problem_parse(g->problem->schema, record->problem, &its, NULL) != ATTUNE_OK) {
         return ATTUNE_OK;
+    }
+    bool current = true;
+    attune_status status = check_current(g, record, &its, &current, error);
+    if (status != ATTUNE_OK || !current) {
+        return status;
     }
     if (g->choices->count == g->capacity) {
         int capacity = g->capacity > 0 ? 2 * g->capacity : 8;
@@ -187,6 +223,7 @@ static attune_status consider(struct gathering *g, const struct record *record, 
         check_soft(g->device, choice);
         choice->rung = same_shape(g->problem, &its) && !choice->stale ? ATTUNE_RUNG_EXACT : ATTUNE_RUNG_NEAR;
     }
+    choice->other_compiler = choose_note_compiler(g->device, record, choice->note);
     if (choice->rung < g->lowest) {
         if (choice->rung > g->choices->best_dropped) {
             g->choices->best_dropped = choice->rung;
@@ -239,7 +276,8 @@ attune_status choose_records(attune_device *device, const struct problem *proble
     struct fingerprint fingerprint;
     struct target targets[DEFAULT_TARGETS_MAX];
     attune_context *context = device->context;
-    struct gathering g = {device, problem, lowest, candidate, NULL, choices, 0, 0};
+    struct gathering g = {
+        .device = device, .problem = problem, .lowest = lowest, .candidate = candidate, .choices = choices};
     memset(choices, 0, sizeof *choices);
     attune_status status = problem_specialisation(problem, specialisation, error);
     if (status == ATTUNE_OK && context->retune && context->has_jit && context->jit.identity != NULL) {

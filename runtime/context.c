@@ -34,24 +34,13 @@ const char *attune_version(void)
 
 /* ------------------------------------------------------------------------------------------------ errors */
 
-/* Messages quote what callers passed; a control byte of theirs must not reach a terminal or a log as one. */
-static void keep_message(char *into, const struct error *error)
-{
-    int i = 0;
-    for (; i < ERROR_MESSAGE_BYTES - 1 && error->message[i] != '\0'; i++) {
-        unsigned char c = (unsigned char)error->message[i];
-        into[i] = (c < ' ' && c != '\n' && c != '\t') || c == 0x7f ? '?' : (char)c;
-    }
-    into[i] = '\0';
-}
-
 attune_status context_report(attune_context *context, attune_status status, const struct error *error)
 {
     if (status == ATTUNE_OK) {
         return status;
     }
     if (context == NULL) {
-        keep_message(orphan_message, error);
+        memcpy(orphan_message, error->message, sizeof orphan_message);
         return status;
     }
     pid_t thread = gettid();
@@ -74,7 +63,7 @@ attune_status context_report(attune_context *context, attune_status status, cons
     }
     if (entry != NULL) {
         entry->thread = thread;
-        keep_message(entry->message, error);
+        memcpy(entry->message, error->message, sizeof entry->message);
         entry->next = context->errors;
         context->errors = entry;
     }

@@ -104,13 +104,15 @@ void module_pin(attune_device *device, struct module *module);
 void modules_unload(attune_device *device);
 
 /* ---- choosing (choose.c) ---- */
+enum { CHOICE_NOTE_BYTES = 256 };
 struct choice {
     struct record record; /* schema is always NULL: a plan has its problem's */
     attune_rung rung;
     double distance; /* rung near */
     int order;       /* place in the store's own order, newest first */
     bool stale;
-    char note[256];
+    bool other_compiler; /* than the one here, as far as that is known */
+    char note[CHOICE_NOTE_BYTES];
 };
 struct choices {
     struct choice **items; /* best first */
@@ -123,6 +125,9 @@ attune_status choose_records(attune_device *device, const struct problem *proble
 void choices_free(struct choices *choices);
 /* the folders that choose_records looks in, for messages */
 void choose_paths(attune_device *device, const char *specialisation, struct buffer *text);
+/* Was the record's object made by another compiler than is here? Adds that to the note. False where the compiler here
+ * is not known: nobody starts one to find out. */
+bool choose_note_compiler(const attune_device *device, const struct record *record, char note[CHOICE_NOTE_BYTES]);
 /* can a record serve this problem on this device? says why not */
 attune_status choice_fits(const attune_device *device, const struct record *record, const struct problem *problem,
                           struct error *error);

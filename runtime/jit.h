@@ -40,6 +40,13 @@ struct jit_handler {
     /* compiler identity that a compile for the target would use now, for ATTUNE_STALE=retune only; may be NULL */
     attune_status (*identity)(void *data, const struct target *target, char identity[DIGEST_HEX_BYTES],
                               struct error *error);
+    /* For ATTUNE_STALE=retune only; may be NULL: is `object` what a compile of the candidate would be named now, by
+     * templates, generator, options and compiler? */
+    attune_status (*is_current)(void *data, const struct problem *problem, const struct target *target,
+                                const char *candidate, const struct digest *object, bool *current, struct error *error);
+    /* The identity, if it is known without starting a compiler (one was asked or has compiled before); false if not,
+     * may be NULL. For telling that what ATTUNE_STALE=accept serves is of another compiler. */
+    bool (*identity_known)(void *data, const struct target *target, char identity[DIGEST_HEX_BYTES]);
 };
 
 /* all but destroy are called from any thread, several at once; the runtime sees to it that one key is

@@ -38,12 +38,26 @@ struct request {
 static attune_status rebuild(const struct request *request, const struct choice *choice, struct record *record,
                              struct error *error);
 
+/* ATTUNE_STALE=accept keeps serving what another compiler made, and says so: in the plan's note, and here once */
+static void tell_compiler(const struct record *record)
+{
+    char key[DIGEST_HEX_BYTES + 16];
+    snprintf(key, sizeof key, "compiler %s", record->identity);
+    warn_once(key,
+              "stored kernels of another build of %s than is here are used (the plan's note says which); "
+              "ATTUNE_STALE=retune makes them anew",
+              record->compiler);
+}
+
 static attune_status plan_choice(const struct request *request, const struct choice *choice, attune_plan **plan,
                                  struct error *error)
 {
     attune_context *context = request->device->context;
     attune_status status = plan_create(request->device, request->problem, &choice->record, choice->rung, choice->stale,
                                        choice->note, plan, error);
+    if (status == ATTUNE_OK && choice->other_compiler) {
+        tell_compiler(&choice->record);
+    }
     if (status != ATTUNE_NOT_FOUND || !context->has_jit || context->mode == ATTUNE_JIT_FORBID) {
         return status;
     }
@@ -332,7 +346,12 @@ static attune_status plan_by_jit(struct request *request, attune_plan **plan, bo
         status = error_set(error, ATTUNE_NOT_FOUND, "what was just made for it is no longer in the store");
         if (flight->has_record && choice_fits(request->device, &flight->record, request->problem, NULL) == ATTUNE_OK) {
             attune_rung rung = flight->record.kind == RECORD_TUNED ? ATTUNE_RUNG_EXACT : ATTUNE_RUNG_DEFAULT;
-            status = plan_create(request->device, request->problem, &flight->record, rung, false, "", plan, error);
+            char note[CHOICE_NOTE_BYTES] = "";
+            bool other = choose_note_compiler(request->device, &flight->record, note);
+            status = plan_create(request->device, request->problem, &flight->record, rung, false, note, plan, error);
+            if (status == ATTUNE_OK && other) {
+                tell_compiler(&flight->record);
+            }
         }
         *again = status == ATTUNE_NOT_FOUND;
     }

@@ -173,7 +173,8 @@ static void add_identity(struct clang *clang, struct output *output)
 {
     const char *const argv[] = {clang->path, "-x", "c", "-fsyntax-only", "-", NULL};
     const char *const linker[] = {clang->lld, "-flavor", "gnu", "-T", "/dev/stdin", NULL};
-    if (!clang->identified) {
+    if (!clang->identified || identity_outdated(&clang->identity)) {
+        clang->identity.count = 0;
         identity_add_process(&clang->identity, argv);
         identity_add_process(&clang->identity, linker);
         clang->identified = true;

@@ -16,6 +16,8 @@
 #include <jansson.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
 
 enum {
     IDENTITY_FILES_MAX = 48,
@@ -29,7 +31,9 @@ struct identity {
     int count;
     struct identity_file {
         char path[PATH_MAX];
-        char id[BUILD_ID_BYTES]; /* GNU build ID, or "blake2b:..." of the content where a file has none */
+        char id[BUILD_ID_BYTES];  /* GNU build ID, or "blake2b:..." of the content where a file has none */
+        struct timespec modified; /* of the file when it was looked at, with inode and size */
+        uint64_t inode, bytes;
     } files[IDENTITY_FILES_MAX];
 };
 
@@ -98,6 +102,8 @@ void identity_put(struct identity *identity, const char *path, const char *id);
 void identity_add_file(struct identity *identity, const char *path);
 /* libraries in this process whose file name contains one of `parts` (NULL-terminated) */
 void identity_add_loaded(struct identity *identity, const char *const *parts);
+/* has one of the files been replaced since it was looked at? A long tuning outlives an upgrade of its compilers */
+bool identity_outdated(const struct identity *identity);
 /* everything that `argv` (a compiler told to read stdin) maps while it waits for input */
 void identity_add_process(struct identity *identity, const char *const *argv);
 /* digest of the sorted IDs: no paths, no order of loading */

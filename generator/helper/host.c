@@ -136,7 +136,8 @@ static attune_status choose(struct helper *helper, enum sanitize sanitize, struc
 
 static void add_identity(struct host_compiler *host, struct output *output)
 {
-    if (!host->identified) {
+    if (!host->identified || identity_outdated(&host->identity)) {
+        host->identity.count = 0;
         char line[PATH_MAX];
         char path[PATH_MAX];
         char real[PATH_MAX];

@@ -38,13 +38,39 @@ static bool identity_has(const struct identity *identity, const char *id)
     return false;
 }
 
+static bool file_state(struct identity_file *file, const char *path)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0) {
+        return false;
+    }
+    file->modified = facts.st_mtim;
+    file->inode = (uint64_t)facts.st_ino;
+    file->bytes = (uint64_t)facts.st_size;
+    return true;
+}
+
 void identity_put(struct identity *identity, const char *path, const char *id)
 {
     if (identity->count < IDENTITY_FILES_MAX && !identity_has(identity, id)) {
         struct identity_file *file = &identity->files[identity->count++];
         (void)snprintf(file->path, sizeof file->path, "%s", path);
         (void)snprintf(file->id, sizeof file->id, "%s", id);
+        (void)file_state(file, file->path);
     }
+}
+
+bool identity_outdated(const struct identity *identity)
+{
+    for (int i = 0; i < identity->count; i++) {
+        const struct identity_file *then = &identity->files[i];
+        struct identity_file now;
+        if (!file_state(&now, then->path) || now.inode != then->inode || now.bytes != then->bytes ||
+            now.modified.tv_sec != then->modified.tv_sec || now.modified.tv_nsec != then->modified.tv_nsec) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool note_build_id(const ElfW(Nhdr) * note, size_t left, char *id, size_t bytes)
