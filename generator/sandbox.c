@@ -125,8 +125,8 @@ void sandbox_load(lua_State *L, const char *bytes, size_t length, const char *na
     int outcome = luaL_loadbufferx(L, bytes, length, chunk, "t");
     if (outcome != LUA_OK) {
         const char *text = lua_tostring(L, -1);
-        if (outcome == LUA_ERRSYNTAX &&
-            strncmp(text, name, strlen(name)) != 0) { /* bytecode, nesting: Lua names no file */
+        if (outcome != LUA_ERRMEM && text != NULL &&
+            strncmp(text, name, strlen(name)) != 0) { /* bytecode, deep nesting: Lua names no file */
             lua_pushfstring(L, "%s: %s", name, text);
         }
         lua_error(L);

@@ -1,7 +1,7 @@
 /* Launch descriptors as JSON; what is accepted has a layout, and grids and workspaces that are counted or refused,
  * never wrapped around. */
 #include "base/launch.h"
-#include "base/locale.h"
+#include "tests/fuzz/foreign_locale.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { PIECES_LOOKED_AT = 64 };
@@ -65,6 +65,7 @@ static void check_grid(const struct launch *launch, const struct problem *proble
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    fuzz_foreign_locale();
     static const char *const problems[] = {"heads=32 seqlen_q=2048 head_dim=128",
                                            "heads=1048576 batch=1048576 seqlen_q=1048576 head_dim=1",
                                            "heads=1 batch=1 seqlen_q=0 head_dim=1"};

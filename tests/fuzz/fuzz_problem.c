@@ -1,8 +1,10 @@
 /* Problem texts of attention.forward. */
+#include "tests/fuzz/foreign_locale.h"
 #include "tests/fuzz/problem_properties.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    fuzz_foreign_locale();
     char *text = fuzz_text(data, size);
     char family[FAMILY_NAME_BYTES];
     struct problem problem;

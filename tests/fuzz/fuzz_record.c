@@ -1,6 +1,7 @@
 /* Records: the input as it is, then with the check that belongs to it, since no mutation finds a digest. */
 #include "base/digest.h"
 #include "cache/record.h"
+#include "tests/fuzz/foreign_locale.h"
 #include "tests/fuzz/problem_properties.h"
 
 static void read_record(const char *json, size_t length)
@@ -56,6 +57,7 @@ static void read_sealed(const char *json, size_t length)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    fuzz_foreign_locale();
     uint8_t *bytes = fuzz_bytes(data, size);
     read_record((const char *)bytes, size);
     read_sealed((const char *)bytes, size);

@@ -1,6 +1,6 @@
 /* A user family's field list as JSON, then a newline and a problem's text of that family: what a record of a family
  * without C code brings along. */
-#include "base/locale.h"
+#include "tests/fuzz/foreign_locale.h"
 #include "tests/fuzz/problem_properties.h"
 
 static void check_schema(const struct schema *schema, const char *problem_text)
@@ -24,6 +24,7 @@ static void check_schema(const struct schema *schema, const char *problem_text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    fuzz_foreign_locale();
     char *text = fuzz_text(data, size);
     char *problem_text = strchr(text, '\n');
     if (problem_text != NULL) {

@@ -2,6 +2,7 @@
  * its memory, ends within its instructions, gives all of it back, and gives the same bytes and the same refusal again.
  */
 #include "generator/dialect.h"
+#include "tests/fuzz/foreign_locale.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { INSTRUCTIONS = 50000, MEMORY = 1 << 20 };
@@ -94,6 +95,7 @@ static void check_texts(const struct run *run)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    fuzz_foreign_locale();
     struct run *runs = calloc(2, sizeof *runs);
     uint8_t *bytes = fuzz_bytes(data, size);
     for (int i = 0; i < 2 && runs != NULL; i++) {

@@ -57,6 +57,23 @@ static void bytecode_is_refused(void **state)
     assert_fails("\x1bLua", ATTUNE_INVALID, "templates/probe.lua: attempt to load a binary chunk");
 }
 
+/* Lua names no file when its parser runs out of levels */
+static void deep_nesting_is_refused_with_its_file(void **state)
+{
+    (void)state;
+    struct buffer lua = BUFFER_INIT;
+    buffer_text(&lua, "return ");
+    for (int i = 0; i < 220; i++) {
+        buffer_text(&lua, "function() return ");
+    }
+    buffer_text(&lua, "1");
+    for (int i = 0; i < 220; i++) {
+        buffer_text(&lua, " end");
+    }
+    assert_fails(buffer_string(&lua), ATTUNE_INVALID, "templates/probe.lua: C stack overflow");
+    buffer_free(&lua);
+}
+
 static void addresses_never_become_text(void **state)
 {
     (void)state;
@@ -169,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_that_reach_outside_do_not_exist),
         cmocka_unit_test(bytecode_is_refused),
+        cmocka_unit_test(deep_nesting_is_refused_with_its_file),
         cmocka_unit_test(addresses_never_become_text),
         cmocka_unit_test(endless_work_ends_at_the_limit_with_file_and_line),
         cmocka_unit_test(tables_that_multiply_are_refused),
