@@ -56,7 +56,7 @@ static attune_status read_host(const struct elf *elf, const char *kernel, struct
         return error_set(error, ATTUNE_UNSUPPORTED, "host object: its note has version %u, this library reads 1",
                          note.version);
     }
-    if (note.wave_size < 1 || note.wave_size > 64 || note.threads < 1 || note.threads > 1024 ||
+    if (note.wave_size < 1 || note.wave_size > 64 || note.threads < 1 || note.threads > CODEOBJECT_THREADS_MAX ||
         note.shared_bytes > INT32_MAX || note.argument_bytes > INT32_MAX ||
         !memchr(note.kernel, '\0', sizeof note.kernel) || !memchr(note.target, '\0', sizeof note.target) ||
         target_parse(note.target, &target, NULL) != ATTUNE_OK || target.vendor != TARGET_HOST) {

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { CODEOBJECT_THREADS_MAX = 1024 }; /* of a block, on every target; an object that says more is damaged */
+
 struct resources {
     char kernel[64];
     char target[TARGET_TEXT_BYTES]; /* as the object says, canonical; sm_90a is told from sm_90 */
@@ -24,7 +26,7 @@ struct resources {
     int32_t scratch_bytes;          /* private segment / local memory a thread: includes stack and spills */
     int32_t wave_size;
     int32_t argument_bytes; /* kernel-argument segment */
-    int32_t max_threads;    /* launch bound the object was compiled for; -1 unknown */
+    int32_t max_threads;    /* launch bound the object was compiled for, 1 to 1024; -1 unknown */
     uint64_t code_bytes;
 };
 

@@ -141,7 +141,8 @@ static attune_status fill(const struct numbers *numbers, const struct target *ta
 {
     if (!fits(numbers->vgpr_count) || !fits(numbers->agpr_count) || !fits(numbers->sgpr_count) ||
         !fits(numbers->vgpr_spill_count) || !fits(numbers->group_bytes) || !fits(numbers->private_bytes) ||
-        (numbers->wave != 32 && numbers->wave != 64) || !fits(numbers->arguments) || !fits(numbers->threads)) {
+        (numbers->wave != 32 && numbers->wave != 64) || !fits(numbers->arguments) || numbers->threads < 1 ||
+        numbers->threads > CODEOBJECT_THREADS_MAX) {
         return error_set(error, ATTUNE_CORRUPT,
                          "AMD code object: the metadata of kernel %s lacks values or has impossible ones",
                          resources->kernel);

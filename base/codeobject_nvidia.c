@@ -116,10 +116,15 @@ static bool read_kernel_records(const struct elf *elf, const char *kernel, struc
         bool threads = record.attribute == ATTRIBUTE_MAX_THREADS || record.attribute == ATTRIBUTE_REQUIRED_THREADS;
         if (record.attribute == ATTRIBUTE_PARAMETER_BYTES && record.format != FORMAT_LONG) {
             resources->argument_bytes = record.value;
-        } else if (threads && record.format == FORMAT_LONG && record.value >= 12 && record.words[0] <= 1024 &&
-                   record.words[1] <= 1024 && record.words[2] <= 1024) {
-            uint64_t product = (uint64_t)record.words[0] * record.words[1] * record.words[2];
-            resources->max_threads = product <= INT32_MAX ? (int32_t)product : -1;
+        } else if (threads && record.format == FORMAT_LONG && record.value >= 12) {
+            uint64_t product = 1;
+            for (int i = 0; i < 3 && product <= CODEOBJECT_THREADS_MAX; i++) {
+                product *= record.words[i];
+            }
+            if (product < 1 || product > CODEOBJECT_THREADS_MAX) {
+                return false;
+            }
+            resources->max_threads = (int32_t)product;
         }
     }
     return true;
