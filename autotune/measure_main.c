@@ -4,10 +4,10 @@
  * too. The protocol has descriptors to itself: what candidates, drivers or sanitizers print to stdout goes to stderr.
  */
 #include "autotune/measurer.h"
+#include "base/thread.h"
 
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +40,8 @@ int main(int count, char **arguments)
         return 1;
     }
     signal(SIGPIPE, SIG_IGN);
-    if (pthread_create(&watcher, NULL, watch_input, &input) != 0) {
+    thread_usual_stack();
+    if (!thread_start(&watcher, watch_input, &input)) {
         fprintf(stderr, "attune-measure: no thread to watch its stdin\n");
         return 1;
     }

@@ -28,7 +28,7 @@ enum measurer_fate {
     MEASURER_HUNG,        /* the candidate outlasted its limit and was ended */
     MEASURER_CRASHED,     /* the candidate took its process or the device's context with it */
     MEASURER_INTERRUPTED, /* the run's own end came first: nothing is known of the candidate */
-    MEASURER_LOST         /* the device is gone: no further request can succeed */
+    MEASURER_LOST         /* the device is gone: neither this request nor a further one can be tried */
 };
 
 struct measurer;
@@ -81,7 +81,7 @@ void measurer_close(struct measurer *measurer); /* NULL is legal */
 /* ---- in this process ---- */
 
 /* For drivers that no other process has, for debuggers, and inside the measuring program. A candidate that never ends
- * never ends here; after one that leaves the device unusable the fate is MEASURER_LOST. */
+ * never ends here; after one that leaves the device unusable all further requests are MEASURER_LOST. */
 struct measurer_local_options {
     struct generator *generator; /* used until the measurer is open */
     const struct problem *problem;

@@ -26,6 +26,7 @@ struct local {
     struct timed_kernel slots[MEASURER_SLOTS];
     pthread_t preparing;
     bool is_preparing;
+    bool lost; /* the device stopped answering */
 };
 
 static struct local *local_of(struct measurer *measurer)
@@ -123,9 +124,16 @@ static attune_status look_after(struct local *local, attune_status status)
 {
     if (status != ATTUNE_OK && status != ATTUNE_NO_MEMORY && local->options.runners == NULL &&
         !device_answers(local->options.driver, local->options.ordinal)) {
-        local->base.fate = MEASURER_LOST;
+        local->lost = true;
+        local->base.fate = MEASURER_CRASHED;
     }
     return status;
+}
+
+static attune_status refuse_lost(struct local *local, struct error *error)
+{
+    local->base.fate = MEASURER_LOST;
+    return error_set(error, ATTUNE_DEVICE_FAILED, "the device stopped answering");
 }
 
 static attune_status local_check(struct measurer *measurer, const struct kernel_object *object,
@@ -133,6 +141,9 @@ static attune_status local_check(struct measurer *measurer, const struct kernel_
                                  struct error *error)
 {
     struct local *local = local_of(measurer);
+    if (local->lost) {
+        return refuse_lost(local, error);
+    }
     struct oracle_device *checks = local->checks[local->options.runners != NULL ? (int)schedule : 0];
     attune_status status = ATTUNE_OK;
     if (local->on_host && local->options.runners == NULL) {
@@ -159,6 +170,9 @@ static attune_status local_look(struct measurer *measurer, int slot, const struc
                                 double *microseconds, struct error *error)
 {
     struct local *local = local_of(measurer);
+    if (local->lost) {
+        return refuse_lost(local, error);
+    }
     struct timed_kernel *timed = &local->slots[slot];
     timed_close(timed);
     tell(local, "first look");
@@ -183,6 +197,9 @@ static attune_status local_drop(struct measurer *measurer, int slot, struct erro
 static attune_status local_warm(struct measurer *measurer, int slot, double milliseconds, struct error *error)
 {
     struct local *local = local_of(measurer);
+    if (local->lost) {
+        return refuse_lost(local, error);
+    }
     tell(local, "warming up");
     attune_status status = timed_warm(local->timing, &local->slots[slot], milliseconds, error);
     tell(local, NULL);
@@ -192,6 +209,9 @@ static attune_status local_warm(struct measurer *measurer, int slot, double mill
 static attune_status local_sample(struct measurer *measurer, int slot, double *microseconds, struct error *error)
 {
     struct local *local = local_of(measurer);
+    if (local->lost) {
+        return refuse_lost(local, error);
+    }
     struct timed_kernel *timed = &local->slots[slot];
     tell(local, "final rounds");
     attune_status status = timed_sample(local->timing, timed, timed->launches, microseconds, error);

@@ -236,7 +236,7 @@ int measurer_serve(int input, int output)
         message_add_integer(&service.frame, MEASURE_KEY_STATUS, status);
         if (status != ATTUNE_OK) {
             message_add_text(&service.frame, MEASURE_KEY_TEXT, error.message);
-            bool lost = service.measurer != NULL && measurer_fate(service.measurer) == MEASURER_LOST;
+            bool lost = service.measurer != NULL && measurer_fate(service.measurer) != MEASURER_WELL;
             message_add_integer(&service.frame, MEASURE_KEY_LOST, lost);
         }
         goes_on = send_frame(output, &service.frame);

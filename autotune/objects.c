@@ -147,6 +147,13 @@ static attune_status compile(const struct object_road *road, struct object_job *
 attune_status object_obtain(const struct object_road *road, struct object_job *job, struct error *error)
 {
     struct error reason = {0};
+    struct blocked blocked;
+    if (road->heed_blocked && road->store != NULL &&
+        store_blocked_get(road->store, &job->object, &blocked, NULL) == ATTUNE_OK) {
+        job->blocked = true;
+        error_set(&reason, ATTUNE_UNSUPPORTED, "%s before: %s", blocked.outcome, blocked.reason);
+        return job_fails(job, ATTUNE_UNSUPPORTED, &reason, error);
+    }
     if (!road->keep_bytes && road->store != NULL && road->identity[0] != '\0' &&
         store_object_has(road->store, &job->object)) {
         job->reused = true;

@@ -18,6 +18,7 @@ struct object_road {
     struct target target;
     enum sanitize sanitize;
     bool accept_other; /* an object of the same source by another compiler will do */
+    bool heed_blocked; /* what the store knows to hang, crash or never finish compiling is not made */
     bool keep_bytes;   /* false: jobs only see to it that the store has the object (`compile --space`) */
     /* filled by road_open; identity is "" when the compiler is missing: then stored objects of others are all there is
      */
@@ -52,6 +53,7 @@ struct object_job {
     struct buffer log;
     char compiler[64];
     char identity[DIGEST_HEX_BYTES];
+    bool blocked;               /* by an earlier run; the message says why */
     bool reused;                /* taken from the store */
     bool other_compiler;        /* and made by another one than would compile now */
     struct resources resources; /* zero when the object says nothing; the sizes are -1 then */

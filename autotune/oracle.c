@@ -159,6 +159,12 @@ attune_status oracle_check_memory(uint64_t bytes, const struct driver_device *de
             "a smaller batch",
             (double)bytes / gib, device->name, (double)device->memory_bytes / gib);
     }
+    if (device->target.vendor != TARGET_HOST && device->memory_free_bytes > 0 && bytes > device->memory_free_bytes) {
+        return error_set(error, ATTUNE_NO_MEMORY,
+                         "checking takes %.1f GiB of device memory, %s has %.1f GiB free: end what uses it, or use "
+                         "shorter lengths, fewer heads or a smaller batch",
+                         (double)bytes / gib, device->name, (double)device->memory_free_bytes / gib);
+    }
     /* the host device's memory is this machine's, and inputs and answers are in it besides */
     if (device->target.vendor == TARGET_HOST && here > 0.0 && 2.0 * (double)bytes > here) {
         return error_set(

@@ -5,14 +5,10 @@
  * Whatever ends the run early - budget, stop flag, a device that no longer answers - the best verified candidate so far
  * is published.
  */
-#include "autotune/journal.h"
-#include "autotune/measure.h"
-#include "autotune/measurer.h"
-#include "autotune/objects.h"
 #include "autotune/plan_order.h"
 #include "autotune/publish.h"
-#include "autotune/screen.h"
 #include "autotune/tune_on.h"
+#include "autotune/tune_private.h"
 #include "base/process.h"
 
 #include <math.h>
@@ -20,42 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FINALISTS = 12, ROUNDS = 15 };
-static const double tie_band = 0.01, warm_milliseconds = 200.0, give_up_factor = 3.0;
-
-/* a right candidate that may win */
-struct contender {
-    struct object_job facts; /* no bytes */
-    int slot;                /* of the measurer, where it stays loaded */
-    int place;               /* in the order of candidates: 0 is the default */
-    double quick;
-};
-
-struct tuning {
-    const struct tune_options *options;
-    struct store *store;
-    const struct problem *problem;
-    tune_report report;
-    void *data;
-    struct tune_result *result;
-
-    struct measurer *measurer;
-    struct measurer_facts facts;
-    struct object_road road;
-    struct candidate_list list;
-
-    struct contender finalists[FINALISTS + 1];
-    int finalist_count;
-    int spare;              /* slot of the next look */
-    int sampled;            /* finalist of the last request in the rounds */
-    double begin, deadline; /* deadline 0: none */
-    bool stopped;           /* not every candidate was looked at */
-    bool device_dead;
-    struct journal journal;
-    char run[33];
-};
-
-static void tell(struct tuning *t, enum tune_stage stage)
+void tuning_tell(struct tuning *t, enum tune_stage stage)
 {
     struct tune_progress *p = &t->result->counts;
     double now = clock_seconds();
@@ -72,6 +33,12 @@ static void tell(struct tuning *t, enum tune_stage stage)
     if (t->report != NULL) {
         t->report(t->data, p);
     }
+}
+
+void tuning_set_outcome(struct tune_outcome *outcome, const char *what, const char *reason)
+{
+    snprintf(outcome->outcome, sizeof outcome->outcome, "%s", what);
+    snprintf(outcome->reason, sizeof outcome->reason, "%.500s", reason);
 }
 
 static attune_status list_outcomes(struct tuning *t, struct error *error)
@@ -120,6 +87,7 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
     if (status == ATTUNE_OK) {
         status =
             road_open(&t->road, pool, t->store, &t->facts.device.target, SANITIZE_NONE, options->accept_stored, error);
+        t->road.heed_blocked = !options->retry_blocked;
     }
     if (status == ATTUNE_OK) {
         counts->candidates = t->list.count;
@@ -130,316 +98,10 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
         status = open_journal(t, error);
     }
     if (status == ATTUNE_OK) {
-        tell(t, TUNE_COMPILE);
+        tuning_tell(t, TUNE_COMPILE);
         status = measurer_begin(t->measurer, &t->facts, generator, &t->road, t->problem, error);
     }
     return status;
-}
-
-static bool out_of_budget(const struct tuning *t)
-{
-    if (t->options->stop != NULL && *t->options->stop != 0) {
-        return true;
-    }
-    /* the finals need their share */
-    double budget = t->options->budget_seconds, reserve = fmin(6.0, 0.15 * budget);
-    return t->deadline > 0.0 && clock_seconds() >= t->deadline - (t->facts.timed ? reserve : 0.0);
-}
-
-static void set_outcome(struct tune_outcome *outcome, const char *what, const char *reason)
-{
-    snprintf(outcome->outcome, sizeof outcome->outcome, "%s", what);
-    snprintf(outcome->reason, sizeof outcome->reason, "%.500s", reason);
-}
-
-/* the outcome of a candidate whose request failed, by what became of the device */
-static void fail(struct tuning *t, struct tune_outcome *outcome, const char *reason)
-{
-    static const char *const names[] = {[MEASURER_WELL] = "launch-failed",
-                                        [MEASURER_HUNG] = "hung",
-                                        [MEASURER_CRASHED] = "crashed",
-                                        [MEASURER_INTERRUPTED] = "not-tried",
-                                        [MEASURER_LOST] = "crashed"};
-    enum measurer_fate fate = measurer_fate(t->measurer);
-    set_outcome(outcome, names[fate], reason);
-    t->result->counts.failed += fate != MEASURER_INTERRUPTED;
-    t->stopped |= fate == MEASURER_INTERRUPTED;
-    t->device_dead |= fate == MEASURER_LOST;
-}
-
-/* Keeps the default and the FINALISTS best others; the contender sits in the spare slot. Without times only the first
- * right candidate is kept: the default if it is right. */
-static void keep(struct tuning *t, struct contender *contender)
-{
-    int room = t->facts.timed ? FINALISTS + 1 : 1, worst = -1;
-    contender->slot = t->spare;
-    if (t->finalist_count < room) {
-        t->finalists[t->finalist_count++] = *contender;
-        t->spare = t->finalist_count;
-        return;
-    }
-    for (int i = 0; i < t->finalist_count && t->facts.timed; i++) {
-        if (t->finalists[i].place != 0 && (worst < 0 || t->finalists[i].quick > t->finalists[worst].quick)) {
-            worst = i;
-        }
-    }
-    if (worst >= 0 && contender->quick < t->finalists[worst].quick) {
-        t->spare = t->finalists[worst].slot;
-        t->finalists[worst] = *contender;
-    }
-    if (t->facts.timed) {
-        measurer_drop(t->measurer, t->spare, NULL);
-    }
-}
-
-/* The first impression of a right candidate's speed. A failing launch here is a failed candidate. */
-static attune_status look_quickly(struct tuning *t, struct object_job *job, const struct kernel_object *object,
-                                  struct contender *contender, struct tune_outcome *outcome)
-{
-    struct tune_progress *counts = &t->result->counts;
-    struct error reason = {0};
-    double give_up = contender->place == 0 ? 0.0 : counts->best_microseconds * give_up_factor;
-    attune_status status = measurer_look(t->measurer, t->spare, object, give_up, &contender->quick, &reason);
-    if (status != ATTUNE_OK) {
-        fail(t, outcome, reason.message);
-        return status;
-    }
-    set_outcome(outcome, "slower", "");
-    outcome->microseconds = contender->quick;
-    counts->timed++;
-    if (counts->best_microseconds == 0.0 || contender->quick < counts->best_microseconds) {
-        counts->best_microseconds = contender->quick;
-        memcpy(counts->best, job->name, sizeof counts->best);
-    }
-    if (contender->place == 0) {
-        counts->default_microseconds = contender->quick;
-    }
-    return ATTUNE_OK;
-}
-
-static attune_status check(struct tuning *t, struct object_job *job, int place, struct tune_outcome *outcome,
-                           struct error *error)
-{
-    struct tune_progress *counts = &t->result->counts;
-    struct verdict verdict;
-    struct error reason = {0};
-    struct contender contender = {.place = place};
-    const struct kernel_object object = {job->bytes.data, job->bytes.length, &job->launch};
-    double patience = 0.0;
-    if (t->facts.timed && place != 0 &&
-        counts->best_microseconds > 0.0) { /* a first launch may load code: some slack */
-        patience = counts->best_microseconds * give_up_factor + 300.0;
-    }
-    attune_status status = measurer_check(t->measurer, &object, HOST_ROUND_ROBIN, patience, &verdict, &reason);
-    if (status == ATTUNE_NO_MEMORY && measurer_fate(t->measurer) == MEASURER_WELL) {
-        set_outcome(outcome, "launch-failed", reason.message);
-        return error_set(error, status, "%s", reason.message);
-    }
-    if (status != ATTUNE_OK) {
-        fail(t, outcome, reason.message);
-        return ATTUNE_OK;
-    }
-    if (verdict.too_slow) {
-        set_outcome(outcome, "slower", verdict.reason);
-        counts->screened_out++;
-        return ATTUNE_OK;
-    }
-    if (!verdict.right) {
-        set_outcome(outcome, "wrong", verdict.reason);
-        counts->wrong++;
-        return ATTUNE_OK;
-    }
-    counts->verified++;
-    set_outcome(outcome, "right", "");
-    contender.facts = *job;
-    contender.facts.bytes = contender.facts.log = (struct buffer)BUFFER_INIT;
-    contender.facts.source = NULL;
-    if (!t->facts.timed || look_quickly(t, job, &object, &contender, outcome) == ATTUNE_OK) {
-        keep(t, &contender);
-    }
-    return ATTUNE_OK;
-}
-
-static attune_status look_at(struct tuning *t, struct object_job *job, int place, struct error *error)
-{
-    struct tune_progress *counts = &t->result->counts;
-    struct tune_outcome *outcome = &t->result->outcomes[place];
-    char reason[SCREEN_REASON_BYTES];
-    attune_status status = ATTUNE_OK;
-    outcome->registers = job->resources.vector_registers;
-    outcome->scratch_bytes = job->resources.scratch_bytes;
-    outcome->shared_bytes = job->resources.shared_bytes >= 0
-                                ? job->resources.shared_bytes + (int)job->launch.dynamic_shared_bytes
-                                : (int)(job->launch.static_shared_bytes + job->launch.dynamic_shared_bytes);
-    if (job->status != ATTUNE_OK) {
-        set_outcome(outcome, "compile-error", job->message);
-        counts->failed++;
-    } else {
-        counts->compiled += !job->reused;
-        counts->reused += job->reused;
-        counts->other_compiler += job->other_compiler;
-        if (!screen_fits(&t->facts.device, &job->launch, &job->resources, reason) ||
-            (place != 0 && !screen_pays(&job->resources, reason))) {
-            set_outcome(outcome, "resources", reason);
-            counts->screened_out++;
-        } else {
-            status = check(t, job, place, outcome, error);
-        }
-        if (place == 0 && status == ATTUNE_OK) {
-            struct record record;
-            if (publish_default(t->store, &t->road.target, t->problem, job, &record, NULL) == ATTUNE_OK) {
-                record_free(&record);
-            }
-        }
-    }
-    journal_outcome(&t->journal, "first", outcome);
-    return status;
-}
-
-static attune_status look_at_all(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
-                                 struct error *error)
-{
-    struct pipeline *pipeline;
-    attune_status status = pipeline_create(generator, &t->road, t->problem, t->list.items, t->list.count,
-                                           compiler_pool_workers(pool), &pipeline, error);
-    int place = 0;
-    for (; place < t->list.count && status == ATTUNE_OK; place++) {
-        if ((place > 0 && out_of_budget(t)) || t->device_dead || t->stopped) {
-            t->stopped = true;
-            break;
-        }
-        status = look_at(t, pipeline_next(pipeline), place, error);
-        tell(t, t->facts.timed ? TUNE_TIME : TUNE_VERIFY);
-    }
-    for (; place < t->list.count; place++) {
-        set_outcome(&t->result->outcomes[place], "not-tried",
-                    t->device_dead ? "the device stopped answering" : "budget");
-    }
-    pipeline_destroy(pipeline);
-    return status;
-}
-
-/* why nothing can be published: the counts and the first reason of each kind */
-static attune_status nothing_left(const struct tuning *t, struct error *error)
-{
-    static const struct {
-        const char *outcome;
-        attune_status status;
-    } kinds[] = {{"wrong", ATTUNE_WRONG},
-                 {"compile-error", ATTUNE_COMPILE_FAILED},
-                 {"launch-failed", ATTUNE_DEVICE_FAILED},
-                 {"hung", ATTUNE_DEVICE_FAILED},
-                 {"crashed", ATTUNE_DEVICE_FAILED},
-                 {"resources", ATTUNE_UNSUPPORTED}};
-    struct buffer text = BUFFER_INIT;
-    attune_status status = ATTUNE_TIMEOUT;
-    for (int k = (int)(sizeof kinds / sizeof kinds[0]) - 1; k >= 0; k--) {
-        const struct tune_outcome *first = NULL;
-        int count = 0;
-        for (int i = 0; i < t->result->outcome_count; i++) {
-            const struct tune_outcome *outcome = &t->result->outcomes[i];
-            if (strcmp(outcome->outcome, kinds[k].outcome) == 0) {
-                first = first == NULL ? outcome : first;
-                count++;
-            }
-        }
-        if (first != NULL) {
-            buffer_format(&text, "; %d %s (%s: %s)", count, kinds[k].outcome, first->id, first->reason);
-            status = kinds[k].status;
-        }
-    }
-    if (t->road.toolchain != ATTUNE_OK) {
-        status = t->road.toolchain;
-    }
-    error_set(error, status, "none of %d candidates is usable%s", t->list.count, buffer_string(&text));
-    buffer_free(&text);
-    return status;
-}
-
-static attune_status sample_finalist(void *data, int entry, double *microseconds, struct error *error)
-{
-    struct tuning *t = data;
-    t->sampled = entry;
-    return measurer_sample(t->measurer, t->finalists[entry].slot, microseconds, error);
-}
-
-static int by_place(const void *a, const void *b)
-{
-    return ((const struct contender *)a)->place - ((const struct contender *)b)->place;
-}
-
-/* a finalist that did not stand the rounds */
-static void drop_finalist(struct tuning *t, int index, const char *reason)
-{
-    struct tune_outcome *outcome = &t->result->outcomes[t->finalists[index].place];
-    fail(t, outcome, reason);
-    journal_outcome(&t->journal, "final", outcome);
-    t->result->counts.verified--;
-    measurer_drop(t->measurer, t->finalists[index].slot, NULL);
-    memmove(&t->finalists[index], &t->finalists[index + 1],
-            (size_t)(t->finalist_count - index - 1) * sizeof t->finalists[0]);
-    t->finalist_count--;
-}
-
-/* Rounds, begun again without a finalist that fails. *rounds 0: there were none, for want of time or device. */
-static void hold_rounds(struct tuning *t, struct measure_result *results, int *rounds)
-{
-    const struct measure_source source = {.data = t, .sample = sample_finalist};
-    *rounds = 0;
-    while (t->finalist_count > 0 && !t->device_dead) {
-        struct error why = {0};
-        t->sampled = 0;
-        attune_status status = measurer_warm(t->measurer, t->finalists[0].slot, warm_milliseconds, &why);
-        if (status == ATTUNE_OK) {
-            status = measure_rounds(&source, t->finalist_count, 0, ROUNDS, t->deadline, results, rounds, &why);
-        }
-        if (status == ATTUNE_OK) {
-            return;
-        }
-        *rounds = 0;
-        enum measurer_fate fate = measurer_fate(t->measurer);
-        t->device_dead |= fate == MEASURER_LOST;
-        t->stopped |= fate == MEASURER_LOST || fate == MEASURER_INTERRUPTED;
-        if (fate == MEASURER_LOST || fate == MEASURER_INTERRUPTED) {
-            return;
-        }
-        drop_finalist(t, t->sampled, why.message);
-    }
-}
-
-/* *winner is an index into finalists */
-static attune_status hold_finals(struct tuning *t, int *winner, struct error *error)
-{
-    struct measure_result results[FINALISTS + 1] = {{0}};
-    int rounds = 0;
-    qsort(t->finalists, (size_t)t->finalist_count, sizeof t->finalists[0], by_place);
-    *winner = 0;
-    if (!t->facts.timed) {
-        return ATTUNE_OK;
-    }
-    hold_rounds(t, results, &rounds);
-    if (t->finalist_count == 0) {
-        return nothing_left(t, error);
-    }
-    for (int i = 0; i < t->finalist_count && rounds == 0; i++) { /* what there is when rounds are impossible */
-        results[i] = (struct measure_result){.microseconds = t->finalists[i].quick};
-    }
-    bool has_default = t->finalists[0].place == 0;
-    *winner = measure_choose(results, t->finalist_count, has_default ? 0 : -1, tie_band);
-    if (*winner < 0) {
-        return error_set(error, ATTUNE_DEVICE_FAILED, "%s gave no usable time in %d rounds", t->facts.device.name,
-                         rounds);
-    }
-    for (int i = 0; i < t->finalist_count; i++) {
-        struct tune_outcome *outcome = &t->result->outcomes[t->finalists[i].place];
-        set_outcome(outcome, "timed", "");
-        outcome->microseconds = results[i].microseconds;
-        outcome->spread = results[i].spread;
-        journal_outcome(&t->journal, "final", outcome);
-    }
-    t->result->counts.best_microseconds = results[*winner].microseconds;
-    t->result->counts.default_microseconds = has_default ? results[0].microseconds : 0.0;
-    return ATTUNE_OK;
 }
 
 static attune_status publish(struct tuning *t, int winner, struct error *error)
@@ -471,6 +133,45 @@ static attune_status publish(struct tuning *t, int winner, struct error *error)
     return ATTUNE_OK;
 }
 
+/* why nothing can be published: the counts and the first reason of each kind */
+static attune_status nothing_left(const struct tuning *t, struct error *error)
+{
+    static const struct {
+        const char *outcome;
+        attune_status status;
+    } kinds[] = {{"wrong", ATTUNE_WRONG},
+                 {"compile-error", ATTUNE_COMPILE_FAILED},
+                 {"launch-failed", ATTUNE_DEVICE_FAILED},
+                 {"hung", ATTUNE_DEVICE_FAILED},
+                 {"crashed", ATTUNE_DEVICE_FAILED},
+                 {"blocked", ATTUNE_DEVICE_FAILED},
+                 {"not-tried", ATTUNE_DEVICE_FAILED},
+                 {"resources", ATTUNE_UNSUPPORTED}};
+    struct buffer text = BUFFER_INIT;
+    attune_status status = ATTUNE_TIMEOUT;
+    for (int k = (int)(sizeof kinds / sizeof kinds[0]) - 1; k >= 0; k--) {
+        const struct tune_outcome *first = NULL;
+        int count = 0;
+        for (int i = 0; i < t->result->outcome_count; i++) {
+            const struct tune_outcome *outcome = &t->result->outcomes[i];
+            if (strcmp(outcome->outcome, kinds[k].outcome) == 0) {
+                first = first == NULL ? outcome : first;
+                count++;
+            }
+        }
+        if (first != NULL) {
+            buffer_format(&text, "; %d %s (%s: %s)", count, kinds[k].outcome, first->id, first->reason);
+            status = kinds[k].status;
+        }
+    }
+    if (t->road.toolchain != ATTUNE_OK) {
+        status = t->road.toolchain;
+    }
+    error_set(error, status, "none of %d candidates is usable%s", t->list.count, buffer_string(&text));
+    buffer_free(&text);
+    return status;
+}
+
 /* takes the measurer */
 static attune_status tune_with(struct measurer *measurer, struct generator *generator, struct compiler_pool *pool,
                                struct store *store, const struct problem *problem, const struct tune_options *options,
@@ -490,24 +191,25 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
     t->data = data;
     t->result = result;
     t->journal.file = -1;
+    t->pace = 1.0;
     t->begin = clock_seconds();
     t->deadline = options->budget_seconds > 0.0 ? t->begin + options->budget_seconds : 0.0;
     attune_status status = open_device(t, generator, pool, error);
     if (status == ATTUNE_OK) {
-        status = look_at_all(t, generator, pool, error);
+        status = tuning_look_at_all(t, generator, pool, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = t->finalist_count > 0 ? tuning_hold_finals(t, &winner, error) : ATTUNE_OK;
     }
     if (status == ATTUNE_OK && t->finalist_count == 0) {
         status = nothing_left(t, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = hold_finals(t, &winner, error);
     }
     if (status == ATTUNE_OK) {
         status = publish(t, winner, error);
     }
     if (status == ATTUNE_OK) {
         result->operations = t->facts.operations;
-        tell(t, TUNE_DONE);
+        tuning_tell(t, TUNE_DONE);
     }
     measurer_close(t->measurer);
     candidate_list_free(&t->list);

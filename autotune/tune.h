@@ -19,6 +19,7 @@ struct tune_options {
     const char *candidates; /* file of candidate names, one a line; NULL: the space */
     uint64_t seed;
     double candidate_seconds; /* limit of one step of a candidate; 0: from the default's (measurer.h) */
+    bool retry_blocked;       /* candidates that hung, crashed or never finished compiling before are tried again */
     bool accept_stored;       /* objects of the same source by another compiler are used, and counted */
     const volatile int
         *stop; /* set to non-zero by a signal handler or another thread: as if the budget ended; may be NULL */
@@ -28,7 +29,8 @@ enum tune_stage { TUNE_COMPILE, TUNE_VERIFY, TUNE_TIME, TUNE_DONE };
 struct tune_progress {
     enum tune_stage stage;
     int candidates, compiled, verified, wrong, failed, timed;
-    int screened_out;   /* by resources, or so slow at the first launch that neither verification nor timing went on */
+    int screened_out;   /* by resources, or so slow at the first launch that neither verification nor timing went on, or
+                           blocked */
     int reused;         /* stored objects used without compiling */
     int other_compiler; /* of them made by another compiler */
     double best_microseconds, default_microseconds;
@@ -41,8 +43,8 @@ typedef void (*tune_report)(void *data, const struct tune_progress *progress);
 struct tune_outcome { /* one line of the journal */
     char candidate[CANDIDATE_TEXT_BYTES];
     char id[CANDIDATE_ID_BYTES];
-    char outcome[24]; /* timed, slower, right, wrong, compile-error, resources, launch-failed, hung, crashed, not-tried
-                       */
+    char outcome[24]; /* timed, slower, right, wrong, compile-error, resources, launch-failed, hung, crashed, blocked,
+                         not-tried */
     char reason[512];
     double microseconds, spread; /* median and MAD over rounds; 0 when not timed */
     int registers, scratch_bytes, shared_bytes;

@@ -1,9 +1,11 @@
 /* store.h - a folder of immutable objects and records.
  *
- *   objects/<2 hex>/<64 hex>                      compiled binaries behind a checked header, named by their key's
- * digest sources/<2 hex>/<64 hex>/<64 hex>             empty files: source key -> object names that were built from it
- * by any compiler records/<device>/<spec hash>/<shape>.<run>.json journals/<run>.jsonl rejected/ what failed its check,
- * set aside
+ *   objects/<2 hex>/<64 hex>                         compiled binaries behind a checked header, named by their key
+ *   sources/<2 hex>/<64 hex>/<64 hex>                empty: source key -> objects made from it by any compiler
+ *   records/<device>/<spec hash>/<shape>.<run>.json
+ *   journals/<run>.jsonl
+ *   blocked/<2 hex>/<64 hex>.json                    objects that hung, crashed or never finished compiling
+ *   rejected/                                        what failed its check, set aside
  *
  * Everything is published by write-to-temporary, fsync, rename: no lock is needed for correctness (NFS, kill -9).
  * Readers trust nothing. Folders that others can write, are not ours, or are links, are refused. A store that cannot be
@@ -80,8 +82,24 @@ attune_status store_family_schema(struct store *store, const char *family, struc
 /* ---- journals: append-only JSON lines ---- */
 attune_status store_journal_path(struct store *store, const char *run, char *path, size_t bytes, struct error *error);
 
+/* ---- objects that nobody should launch again ---- */
+struct blocked {
+    char target[TARGET_TEXT_BYTES];
+    struct digest object;
+    char candidate[RECORD_CANDIDATE_BYTES];
+    char outcome[24]; /* hung, crashed, compile-error */
+    char reason[512];
+    int64_t created; /* seconds since 1970 */
+};
+/* A store without a folder remembers nothing. */
+attune_status store_blocked_put(struct store *store, const struct blocked *blocked, struct error *error);
+/* ATTUNE_NOT_FOUND when it is not blocked; a file that is no such note is set aside and blocks nothing */
+attune_status store_blocked_get(struct store *store, const struct digest *object, struct blocked *blocked,
+                                struct error *error);
+void store_blocked_remove(struct store *store, const struct digest *object);
+
 /* ---- housekeeping: `attune cache ...` ---- */
-enum store_entry_kind { STORE_OBJECT, STORE_RECORD, STORE_JOURNAL, STORE_REJECTED, STORE_TEMPORARY };
+enum store_entry_kind { STORE_OBJECT, STORE_RECORD, STORE_JOURNAL, STORE_BLOCKED, STORE_REJECTED, STORE_TEMPORARY };
 struct store_entry {
     enum store_entry_kind kind;
     char path[512]; /* relative to the store */
@@ -102,6 +120,7 @@ struct store_prune {
     int64_t older_than_seconds; /* 0: no age limit */
     uint64_t keep_bytes;        /* 0: no size limit; oldest unreferenced objects go first */
     bool unreferenced;          /* objects no record names */
+    bool blocked;               /* notes of blocked objects: they are tried again */
     bool rejected;              /* rejected/ and left-over temporaries older than an hour */
     bool dry_run;
 };

@@ -32,6 +32,7 @@ static bool kind_of(const char *relative, const char *name, enum store_entry_kin
     } kinds[] = {{"objects/", STORE_OBJECT},
                  {"records/", STORE_RECORD},
                  {"journals/", STORE_JOURNAL},
+                 {"blocked/", STORE_BLOCKED},
                  {"rejected/", STORE_REJECTED}};
     if (store_is_temporary(name)) {
         *kind = STORE_TEMPORARY;
@@ -276,6 +277,11 @@ static attune_status prune_first(void *data, const struct store_entry *entry, st
         return ATTUNE_OK;
     case STORE_REJECTED:
         if (prune->rule->rejected || is_old(prune, entry)) {
+            drop(prune, entry);
+        }
+        return ATTUNE_OK;
+    case STORE_BLOCKED:
+        if (prune->rule->blocked || is_old(prune, entry)) {
             drop(prune, entry);
         }
         return ATTUNE_OK;

@@ -15,6 +15,8 @@ static const struct option options[] = {
     {"keep", 0, OPTION_BYTES, false, "SIZE",
      "prune: oldest unreferenced objects until the store is below 500MiB, 2GiB ..."},
     {"unreferenced", 0, OPTION_FLAG, false, NULL, "prune: objects that no record names"},
+    {"blocked", 0, OPTION_FLAG, false, NULL,
+     "prune: what is known of candidates that hung or crashed: they are tried again"},
     {"rejected", 0, OPTION_FLAG, false, NULL, "prune: what was set aside, and old temporaries"},
     {"dry-run", 0, OPTION_FLAG, false, NULL, "prune: only tell what would go"},
     CLI_OPTION_JSON,
@@ -23,8 +25,8 @@ static const struct option options[] = {
 };
 
 static const char *const kind_names[] = {
-    [STORE_OBJECT] = "object",     [STORE_RECORD] = "record",       [STORE_JOURNAL] = "journal",
-    [STORE_REJECTED] = "rejected", [STORE_TEMPORARY] = "temporary",
+    [STORE_OBJECT] = "object",   [STORE_RECORD] = "record",     [STORE_JOURNAL] = "journal",
+    [STORE_BLOCKED] = "blocked", [STORE_REJECTED] = "rejected", [STORE_TEMPORARY] = "temporary",
 };
 
 struct listing {
@@ -189,12 +191,13 @@ static attune_status prune(struct cli *cli, struct store *store, struct error *e
         .older_than_seconds = (int64_t)options_real(given, "older-than", 0),
         .keep_bytes = options_whole(given, "keep", 0),
         .unreferenced = options_has(given, "unreferenced"),
+        .blocked = options_has(given, "blocked"),
         .rejected = options_has(given, "rejected"),
         .dry_run = options_has(given, "dry-run"),
     };
-    if (rule.older_than_seconds == 0 && rule.keep_bytes == 0 && !rule.unreferenced && !rule.rejected) {
+    if (rule.older_than_seconds == 0 && rule.keep_bytes == 0 && !rule.unreferenced && !rule.blocked && !rule.rejected) {
         return error_set(error, ATTUNE_INVALID,
-                         "prune needs a rule: --older-than TIME, --keep SIZE, --unreferenced or --rejected");
+                         "prune needs a rule: --older-than TIME, --keep SIZE, --unreferenced, --blocked or --rejected");
     }
     int removed = 0;
     uint64_t bytes = 0;
@@ -221,7 +224,8 @@ static const struct action {
     {"ls", (const char *const[]){"all", NULL}, list},
     {"info", (const char *const[]){NULL}, info},
     {"verify", (const char *const[]){"repair", NULL}, verify},
-    {"prune", (const char *const[]){"older-than", "keep", "unreferenced", "rejected", "dry-run", NULL}, prune},
+    {"prune", (const char *const[]){"older-than", "keep", "unreferenced", "blocked", "rejected", "dry-run", NULL},
+     prune},
 };
 
 /* an option of another action is refused, not ignored */

@@ -114,7 +114,7 @@ static json_t *survey_targets(struct cli *cli)
 }
 
 struct cache_totals {
-    int64_t objects, records, journals, rejected, temporaries;
+    int64_t objects, records, journals, blocked, rejected, temporaries;
     uint64_t bytes;
 };
 
@@ -132,6 +132,9 @@ static attune_status count_entry(void *data, const struct store_entry *entry, st
         break;
     case STORE_JOURNAL:
         totals->journals++;
+        break;
+    case STORE_BLOCKED:
+        totals->blocked++;
         break;
     case STORE_REJECTED:
         totals->rejected++;
@@ -162,6 +165,7 @@ static json_t *survey_cache(struct cli *cli)
         }
         json_set_whole(row, "objects", totals.objects);
         json_set_whole(row, "records", totals.records);
+        json_set_whole(row, "blocked", totals.blocked);
         json_set_whole(row, "rejected", totals.rejected);
         json_set_whole(row, "bytes", (int64_t)totals.bytes);
     }

@@ -18,6 +18,7 @@ static const struct option options[] = {
     {"strategy", 0, OPTION_TEXT, false, "S", "sweep (default first, a cover, the rest), cover or default"},
     {"candidates", 0, OPTION_TEXT, false, "FILE", "only the candidates named in FILE, one a line"},
     {"seed", 0, OPTION_SEED, false, "S", "order of the sweep and the inputs (default 1)"},
+    {"retry-blocked", 0, OPTION_FLAG, false, NULL, "try again what hung, crashed or never finished compiling before"},
     {"own-compiler", 0, OPTION_FLAG, false, NULL, "compile again what the store has from another compiler"},
     {"resume", 0, OPTION_FLAG, false, NULL, "refused: continuing an interrupted run is not there yet"},
     CLI_OPTION_STORE,
@@ -297,6 +298,7 @@ static attune_status run(struct cli *cli, struct error *error)
         .candidates = options_text(given, "candidates"),
         .seed = options_whole(given, "seed", 1),
         .candidate_seconds = options_real(given, "candidate-limit", 0),
+        .retry_blocked = options_has(given, "retry-blocked"),
         .accept_stored = !options_has(given, "own-compiler"),
         .stop = &interrupted,
     };

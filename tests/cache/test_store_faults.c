@@ -175,6 +175,62 @@ static void every_damage_of_a_record_is_set_aside(void **state)
     }
 }
 
+/* B27: a note of a blocked object blocks what it names and nothing else, whatever somebody does to the file */
+static void every_damage_of_a_blocked_note_is_set_aside(void **state)
+{
+    static void (*const damages[])(const char *, int) = {cut,      put_folder, put_fifo,      put_link,
+                                                         put_text, put_tail,   open_to_others};
+    struct blocked note = {.target = "gfx906", .candidate = "a/b c=1", .outcome = "hung", .reason = "\xff \"no\" end"};
+    struct blocked found;
+    struct object_header header;
+    char path[4096], hex[DIGEST_HEX_BYTES];
+    for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
+        struct store *store = fixture_store(*state);
+        fixture_key(1, 0, &note.object, &header);
+        digest_hex(&note.object, hex);
+        snprintf(path, sizeof path, "%s/blocked/%.2s/%s.json", (const char *)*state, hex, hex);
+        assert_int_equal(store_blocked_get(store, &note.object, &found, NULL), ATTUNE_NOT_FOUND);
+        assert_int_equal(store_blocked_put(store, &note, NULL), ATTUNE_OK);
+        assert_int_equal(store_blocked_get(store, &note.object, &found, NULL), ATTUNE_OK);
+        assert_string_equal(found.outcome, "hung");
+        assert_string_equal(found.reason, "? \"no\" end");
+        assert_int_equal(fixture_count(store, STORE_BLOCKED), 1);
+        int before = fixture_count(store, STORE_REJECTED);
+        damages[i](path, 3);
+        assert_int_equal(store_blocked_get(store, &note.object, &found, NULL), ATTUNE_NOT_FOUND);
+        assert_int_equal(fixture_count(store, STORE_REJECTED), before + 1);
+        assert_int_equal(fixture_count(store, STORE_BLOCKED), 0);
+        store_close(store);
+    }
+}
+
+static void a_blocked_note_under_another_name_blocks_nothing(void **state)
+{
+    struct store *store = fixture_store(*state);
+    struct blocked note = {.target = "gfx906", .candidate = "a/b c=1", .outcome = "hung", .reason = "why"}, found;
+    struct object_header header;
+    struct digest other;
+    struct buffer bytes = BUFFER_INIT;
+    char from[4096], folder[4096], to[8192], hex[DIGEST_HEX_BYTES];
+    fixture_key(1, 0, &note.object, &header);
+    fixture_key(2, 0, &other, &header);
+    assert_int_equal(store_blocked_put(store, &note, NULL), ATTUNE_OK);
+    digest_hex(&note.object, hex);
+    snprintf(from, sizeof from, "%s/blocked/%.2s/%s.json", (const char *)*state, hex, hex);
+    assert_int_equal(file_read(from, 1 << 20, &bytes, NULL), ATTUNE_OK);
+    digest_hex(&other, hex);
+    snprintf(folder, sizeof folder, "%s/blocked/%.2s", (const char *)*state, hex);
+    snprintf(to, sizeof to, "%s/%s.json", folder, hex);
+    (void)mkdir(folder, 0700);
+    rewrite(to, bytes.data, bytes.length);
+    assert_int_equal(store_blocked_get(store, &other, &found, NULL), ATTUNE_NOT_FOUND);
+    assert_int_equal(store_blocked_get(store, &note.object, &found, NULL), ATTUNE_OK);
+    store_blocked_remove(store, &note.object);
+    assert_int_equal(store_blocked_get(store, &note.object, &found, NULL), ATTUNE_NOT_FOUND);
+    buffer_free(&bytes);
+    store_close(store);
+}
+
 static void verify_repairs_only_when_told(void **state)
 {
     struct store *store = fixture_store(*state);
@@ -542,6 +598,8 @@ int main(void)
         WITH_FOLDER(every_damage_of_an_object_is_set_aside_and_repaired),
         WITH_FOLDER(a_good_object_under_a_wrong_name_is_refused),
         WITH_FOLDER(every_damage_of_a_record_is_set_aside),
+        WITH_FOLDER(every_damage_of_a_blocked_note_is_set_aside),
+        WITH_FOLDER(a_blocked_note_under_another_name_blocks_nothing),
         WITH_FOLDER(verify_repairs_only_when_told),
         WITH_FOLDER(the_environment_chooses_the_place),
         WITH_FOLDER(hostile_places_are_not_used),

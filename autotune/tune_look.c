@@ -1,0 +1,234 @@
+/* tune_look.c - candidates one by one: screened, verified, looked at once; the best stay loaded. */
+#include "autotune/tune_private.h"
+
+#include "autotune/publish.h"
+#include "autotune/screen.h"
+#include "base/process.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const double give_up_factor = 3.0, pace_noise = 0.05;
+
+static bool out_of_budget(const struct tuning *t)
+{
+    if (t->options->stop != NULL && *t->options->stop != 0) {
+        return true;
+    }
+    /* the finals need their share */
+    double budget = t->options->budget_seconds, reserve = fmin(6.0, 0.15 * budget);
+    return t->deadline > 0.0 && clock_seconds() >= t->deadline - (t->facts.timed ? reserve : 0.0);
+}
+
+/* the next process does not try this object again */
+static void block(struct tuning *t, const struct object_job *job, const struct tune_outcome *outcome)
+{
+    struct blocked blocked = {.object = job->object, .created = (int64_t)time(NULL)};
+    struct error error;
+    target_format(&t->road.target, blocked.target);
+    snprintf(blocked.candidate, sizeof blocked.candidate, "%s", job->name);
+    snprintf(blocked.outcome, sizeof blocked.outcome, "%s", outcome->outcome);
+    snprintf(blocked.reason, sizeof blocked.reason, "%s", outcome->reason);
+    if (store_blocked_put(t->store, &blocked, &error) != ATTUNE_OK) {
+        warn_once("blocked", "a candidate that %s cannot be noted down, the next run will try it again: %s",
+                  outcome->outcome, error.message);
+    }
+}
+
+void tuning_fail(struct tuning *t, const struct object_job *job, struct tune_outcome *outcome, const char *reason)
+{
+    static const char *const names[] = {[MEASURER_WELL] = "launch-failed",
+                                        [MEASURER_HUNG] = "hung",
+                                        [MEASURER_CRASHED] = "crashed",
+                                        [MEASURER_INTERRUPTED] = "not-tried",
+                                        [MEASURER_LOST] = "not-tried"};
+    enum measurer_fate fate = measurer_fate(t->measurer);
+    bool tried = fate != MEASURER_INTERRUPTED && fate != MEASURER_LOST;
+    tuning_set_outcome(outcome, names[fate], reason);
+    t->result->counts.failed += tried;
+    t->stopped |= !tried;
+    t->device_dead |= fate == MEASURER_LOST;
+    if (fate == MEASURER_HUNG || fate == MEASURER_CRASHED) {
+        block(t, job, outcome);
+    }
+}
+
+/* Keeps the first right one, which is the default if that is right, and the TUNING_FINALISTS best others; the contender
+ * sits in the spare slot. Without times only the first right candidate is kept: the default if it is right. */
+static void keep(struct tuning *t, struct contender *contender)
+{
+    int room = t->facts.timed ? TUNING_FINALISTS + 1 : 1, worst = -1;
+    contender->slot = t->spare;
+    if (t->finalist_count < room) {
+        t->finalists[t->finalist_count++] = *contender;
+        t->spare = t->finalist_count;
+        return;
+    }
+    for (int i = 0; i < t->finalist_count && t->facts.timed; i++) {
+        if (i != 0 && (worst < 0 || t->finalists[i].quick > t->finalists[worst].quick)) {
+            worst = i;
+        }
+    }
+    if (worst >= 0 && contender->quick < t->finalists[worst].quick) {
+        t->spare = t->finalists[worst].slot;
+        t->finalists[worst] = *contender;
+    }
+    if (t->facts.timed) {
+        measurer_drop(t->measurer, t->spare, NULL);
+    }
+}
+
+/* Clocks and other work change while a sweep lasts. Every look is followed by a sample of the yardstick, the first
+ * candidate that was right; when that takes another time than at its own look, looks are counted as if it had not. What
+ * is within the noise of one sample changes nothing. */
+static void note_pace(struct tuning *t)
+{
+    const struct contender *yardstick = &t->finalists[0];
+    double now = NAN;
+    if (t->finalist_count == 0 || measurer_sample(t->measurer, yardstick->slot, &now, NULL) != ATTUNE_OK ||
+        !isfinite(now) || now <= 0.0) {
+        return;
+    }
+    double pace = now / yardstick->quick;
+    t->pace = fabs(pace - 1.0) > pace_noise ? pace : 1.0;
+}
+
+/* The first impression of a right candidate's speed. A failing launch here is a failed candidate. */
+static attune_status look_quickly(struct tuning *t, struct object_job *job, const struct kernel_object *object,
+                                  struct contender *contender, struct tune_outcome *outcome)
+{
+    struct tune_progress *counts = &t->result->counts;
+    struct error reason = {0};
+    double give_up = contender->place == 0 ? 0.0 : counts->best_microseconds * give_up_factor * t->pace;
+    attune_status status = measurer_look(t->measurer, t->spare, object, give_up, &contender->quick, &reason);
+    if (status != ATTUNE_OK) {
+        tuning_fail(t, job, outcome, reason.message);
+        return status;
+    }
+    note_pace(t);
+    contender->quick /= t->pace;
+    tuning_set_outcome(outcome, "slower", "");
+    outcome->microseconds = contender->quick;
+    counts->timed++;
+    if (counts->best_microseconds == 0.0 || contender->quick < counts->best_microseconds) {
+        counts->best_microseconds = contender->quick;
+        memcpy(counts->best, job->name, sizeof counts->best);
+    }
+    if (contender->place == 0) {
+        counts->default_microseconds = contender->quick;
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status check(struct tuning *t, struct object_job *job, int place, struct tune_outcome *outcome,
+                           struct error *error)
+{
+    struct tune_progress *counts = &t->result->counts;
+    struct verdict verdict;
+    struct error reason = {0};
+    struct contender contender = {.place = place};
+    const struct kernel_object object = {job->bytes.data, job->bytes.length, &job->launch};
+    double patience = 0.0;
+    if (t->facts.timed && place != 0 &&
+        counts->best_microseconds > 0.0) { /* a first launch may load code: some slack */
+        patience = counts->best_microseconds * give_up_factor * t->pace + 300.0;
+    }
+    attune_status status = measurer_check(t->measurer, &object, HOST_ROUND_ROBIN, patience, &verdict, &reason);
+    if (status == ATTUNE_NO_MEMORY && measurer_fate(t->measurer) == MEASURER_WELL) {
+        tuning_set_outcome(outcome, "launch-failed", reason.message);
+        return error_set(error, status, "%s", reason.message);
+    }
+    if (status != ATTUNE_OK) {
+        tuning_fail(t, job, outcome, reason.message);
+        return ATTUNE_OK;
+    }
+    if (verdict.too_slow) {
+        tuning_set_outcome(outcome, "slower", verdict.reason);
+        counts->screened_out++;
+        return ATTUNE_OK;
+    }
+    if (!verdict.right) {
+        tuning_set_outcome(outcome, "wrong", verdict.reason);
+        counts->wrong++;
+        return ATTUNE_OK;
+    }
+    counts->verified++;
+    tuning_set_outcome(outcome, "right", "");
+    if (t->options->retry_blocked) {
+        store_blocked_remove(t->store, &job->object);
+    }
+    contender.facts = *job;
+    contender.facts.bytes = contender.facts.log = (struct buffer)BUFFER_INIT;
+    contender.facts.source = NULL;
+    if (!t->facts.timed || look_quickly(t, job, &object, &contender, outcome) == ATTUNE_OK) {
+        keep(t, &contender);
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status look_at(struct tuning *t, struct object_job *job, int place, struct error *error)
+{
+    struct tune_progress *counts = &t->result->counts;
+    struct tune_outcome *outcome = &t->result->outcomes[place];
+    char reason[SCREEN_REASON_BYTES];
+    attune_status status = ATTUNE_OK;
+    outcome->registers = job->resources.vector_registers;
+    outcome->scratch_bytes = job->resources.scratch_bytes;
+    outcome->shared_bytes = job->resources.shared_bytes >= 0
+                                ? job->resources.shared_bytes + (int)job->launch.dynamic_shared_bytes
+                                : (int)(job->launch.static_shared_bytes + job->launch.dynamic_shared_bytes);
+    if (job->blocked) {
+        tuning_set_outcome(outcome, "blocked", job->message);
+        counts->screened_out++;
+    } else if (job->status != ATTUNE_OK) {
+        tuning_set_outcome(outcome, "compile-error", job->message);
+        counts->failed++;
+        if (job->status == ATTUNE_TIMEOUT || job->status == ATTUNE_NO_MEMORY) {
+            block(t, job, outcome);
+        }
+    } else {
+        counts->compiled += !job->reused;
+        counts->reused += job->reused;
+        counts->other_compiler += job->other_compiler;
+        if (!screen_fits(&t->facts.device, &job->launch, &job->resources, reason) ||
+            (place != 0 && !screen_pays(&job->resources, reason))) {
+            tuning_set_outcome(outcome, "resources", reason);
+            counts->screened_out++;
+        } else {
+            status = check(t, job, place, outcome, error);
+        }
+        if (place == 0 && status == ATTUNE_OK) {
+            struct record record;
+            if (publish_default(t->store, &t->road.target, t->problem, job, &record, NULL) == ATTUNE_OK) {
+                record_free(&record);
+            }
+        }
+    }
+    journal_outcome(&t->journal, "first", outcome);
+    return status;
+}
+
+attune_status tuning_look_at_all(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
+                                 struct error *error)
+{
+    struct pipeline *pipeline;
+    attune_status status = pipeline_create(generator, &t->road, t->problem, t->list.items, t->list.count,
+                                           compiler_pool_workers(pool), &pipeline, error);
+    int place = 0;
+    for (; place < t->list.count && status == ATTUNE_OK; place++) {
+        if ((place > 0 && out_of_budget(t)) || t->device_dead || t->stopped) {
+            t->stopped = true;
+            break;
+        }
+        status = look_at(t, pipeline_next(pipeline), place, error);
+        tuning_tell(t, t->facts.timed ? TUNE_TIME : TUNE_VERIFY);
+    }
+    for (; place < t->list.count; place++) {
+        tuning_set_outcome(&t->result->outcomes[place], "not-tried",
+                           t->device_dead ? "the device stopped answering" : "budget");
+    }
+    pipeline_destroy(pipeline);
+    return status;
+}

@@ -1,0 +1,59 @@
+/* tune_private.h - what the files of the tuner share: tune.c opens and publishes, tune_look.c looks at candidates one
+ * by one, tune_finals.c lets the best meet. */
+#ifndef AUTOTUNE_TUNE_PRIVATE_H
+#define AUTOTUNE_TUNE_PRIVATE_H
+
+#include "autotune/journal.h"
+#include "autotune/measurer.h"
+#include "autotune/objects.h"
+#include "autotune/tune.h"
+
+enum { TUNING_FINALISTS = 12 };
+
+/* a right candidate that may win */
+struct contender {
+    struct object_job facts; /* no bytes */
+    int slot;                /* of the measurer, where it stays loaded */
+    int place;               /* in the order of candidates: 0 is the default */
+    double quick;
+};
+
+struct tuning {
+    const struct tune_options *options;
+    struct store *store;
+    const struct problem *problem;
+    tune_report report;
+    void *data;
+    struct tune_result *result;
+
+    struct measurer *measurer;
+    struct measurer_facts facts;
+    struct object_road road;
+    struct candidate_list list;
+
+    struct contender finalists[TUNING_FINALISTS + 1];
+    int finalist_count;
+    int spare;   /* slot of the next look */
+    double pace; /* the device's now: a first look's time by what it would have been at the yardstick's look */
+    int sampled; /* finalist of the last request in the rounds */
+    double begin, deadline; /* deadline 0: none */
+    bool stopped;           /* not every candidate was looked at */
+    bool device_dead;
+    struct journal journal;
+    char run[33];
+};
+
+void tuning_tell(struct tuning *t, enum tune_stage stage);
+void tuning_set_outcome(struct tune_outcome *outcome, const char *what, const char *reason);
+
+/* every candidate in order, until the budget or the device ends */
+attune_status tuning_look_at_all(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
+                                 struct error *error);
+/* The outcome of a candidate whose request failed, by what became of the device. One that hung or crashed is noted in
+ * the store: the next process does not try its object again. */
+void tuning_fail(struct tuning *t, const struct object_job *job, struct tune_outcome *outcome, const char *reason);
+
+/* *winner is an index into finalists, which may be none afterwards */
+attune_status tuning_hold_finals(struct tuning *t, int *winner, struct error *error);
+
+#endif
