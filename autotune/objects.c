@@ -111,6 +111,22 @@ static attune_status look_up(const struct object_road *road, struct object_job *
     return ATTUNE_NOT_FOUND;
 }
 
+/* a refusal is for people to look into: they need the very text that the compiler got */
+static void tell_source(const struct object_road *road, const struct object_job *job, struct error *error)
+{
+    char path[4096] = "", message[ERROR_MESSAGE_BYTES];
+    if (road->store != NULL) {
+        store_source_keep(road->store, &job->source_key, job->source, job->source_bytes, path, sizeof path);
+    }
+    snprintf(message, sizeof message, "%s", error->message);
+    if (path[0] != '\0') {
+        error_set(error, error->status, "%s; its source is kept as %s", message, path);
+    } else {
+        error_set(error, error->status, "%s; its source is kept nowhere (no folder for it): `attune show` prints it",
+                  message);
+    }
+}
+
 static attune_status compile(const struct object_road *road, struct object_job *job, struct error *error)
 {
     struct compile_result result = {0};
@@ -137,6 +153,9 @@ static attune_status compile(const struct object_road *road, struct object_job *
         if (road->store != NULL) { /* a store that cannot keep it warns by itself; the object still serves */
             store_object_put(road->store, &job->object, &header, job->bytes.data, job->bytes.length, NULL);
         }
+    }
+    if (status == ATTUNE_COMPILE_FAILED || status == ATTUNE_TIMEOUT) {
+        tell_source(road, job, error);
     }
     job->log = result.log;
     result.log = (struct buffer)BUFFER_INIT;

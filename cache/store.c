@@ -275,6 +275,21 @@ void store_set_aside(struct store *store, const char *relative, const char *reas
               moved ? "set aside in rejected/" : "it cannot be moved away and is ignored");
 }
 
+void store_source_keep(struct store *store, const struct digest *source, const char *text, size_t length, char *path,
+                       size_t bytes)
+{
+    char hex[DIGEST_HEX_BYTES], name[DIGEST_HEX_BYTES + 8];
+    digest_hex(source, hex);
+    snprintf(name, sizeof name, "%s.txt", hex);
+    int used = 0;
+    if (store->root[0] != '\0' && store_publish(store, "rejected", name, text, length, NULL) == ATTUNE_OK) {
+        used = snprintf(path, bytes, "%s/rejected/%s", store->root, name);
+    }
+    if (used <= 0 || (size_t)used >= bytes) {
+        path[0] = '\0';
+    }
+}
+
 bool store_is_temporary(const char *name)
 {
     return strncmp(name, FILE_TEMPORARY_PREFIX, strlen(FILE_TEMPORARY_PREFIX)) == 0;

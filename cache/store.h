@@ -68,6 +68,11 @@ bool store_object_has(struct store *store, const struct digest *object); /* by n
 attune_status store_object_find_source(struct store *store, const struct digest *source, struct digest *object,
                                        struct error *error);
 
+/* Keeps the source of a compile that failed, for who reads the message: rejected/<source key>.txt. `path` gets where,
+ * "" when there is no folder that takes it. */
+void store_source_keep(struct store *store, const struct digest *source, const char *text, size_t length, char *path,
+                       size_t bytes);
+
 /* ---- records ---- */
 attune_status store_record_put(struct store *store, const struct record *record, struct error *error);
 /* every readable record of a device folder and specialisation, newest first (created, then name); free() the array.

@@ -312,6 +312,18 @@ static void identity_question(const struct target *target, enum compiler_kind ki
 
 /* ---- compiling ---- */
 
+/* the compiler's own log after what it wrote to stderr, of which a flood leaves half of the room */
+static void take_log(struct buffer *log, const char *bytes, size_t length)
+{
+    size_t theirs = length < PROTOCOL_LOG_BYTES / 2 ? length : PROTOCOL_LOG_BYTES / 2;
+    if (log->length > PROTOCOL_LOG_BYTES - theirs) {
+        log->length = PROTOCOL_LOG_BYTES - theirs;
+        log->data[log->length] = '\0';
+    }
+    size_t room = PROTOCOL_LOG_BYTES - log->length;
+    buffer_append(log, bytes, length < room ? length : room);
+}
+
 attune_status compiler_compile(struct compiler_pool *pool, const struct compile_request *request,
                                struct compile_result *result, struct error *error)
 {
@@ -336,9 +348,8 @@ attune_status compiler_compile(struct compiler_pool *pool, const struct compile_
         goto out;
     }
     const struct message_field *log = message_find(&reply, KEY_LOG);
-    if (log != NULL && result->log.length < PROTOCOL_LOG_BYTES) {
-        size_t room = PROTOCOL_LOG_BYTES - result->log.length;
-        buffer_append(&result->log, log->bytes, log->length < room ? log->length : room);
+    if (log != NULL) {
+        take_log(&result->log, log->bytes, log->length);
     }
     (void)snprintf(result->compiler, sizeof result->compiler, "%s", message_text(&reply, KEY_COMPILER));
     (void)snprintf(result->identity, sizeof result->identity, "%s", message_text(&reply, KEY_IDENTITY));

@@ -83,7 +83,7 @@ struct run {
     int exit_code;         /* -1 when a signal ended it */
     int signal;
 };
-enum { RUN_KEPT_BYTES = 1 << 20, RUN_WORDS_MAX = 64 };
+enum { RUN_KEPT_BYTES = 16 << 20, RUN_WORDS_MAX = 64 };
 /* the program runs in `/`, in our process group, dies with us, writes files of at most 256 MiB and no core */
 attune_status run_program(struct run *run, struct error *error);
 /* first line of what `program argument` prints on stdout, without the newline; false when it fails */

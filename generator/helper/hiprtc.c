@@ -182,12 +182,12 @@ bool hiprtc_makes(struct helper *helper, int code_object)
 static void append_log(struct hiprtc *hiprtc, hiprtc_program program, struct buffer *log)
 {
     size_t bytes = 0;
-    if (hiprtc->log_size(program, &bytes) != 0 || bytes == 0) {
-        return;
-    }
-    char *text = calloc(1, bytes + 1);
-    if (text != NULL && hiprtc->log(program, text) == 0) {
+    int failure = hiprtc->log_size(program, &bytes);
+    char *text = failure == 0 ? calloc(1, bytes + 1) : NULL; /* the NUL that some releases leave out */
+    if (text != NULL && (failure = hiprtc->log(program, text)) == 0) {
         buffer_append(log, text, strnlen(text, bytes));
+    } else {
+        buffer_format(log, "the compiler's log cannot be read: %s\n", hiprtc->error_text(failure));
     }
     free(text);
 }

@@ -282,6 +282,21 @@ static void strip_folder(const char *folder, struct buffer *log)
     buffer_free(&clean);
 }
 
+/* A long log loses its middle: a flood of warnings before the error, or of errors after it, hides neither. */
+static void cut_log(struct buffer *log)
+{
+    static const char mark[] = "\n... the middle of the log is left out ...\n";
+    const size_t tail = (size_t)64 << 10;
+    if (log->length <= PROTOCOL_LOG_BYTES) {
+        return;
+    }
+    size_t head = PROTOCOL_LOG_BYTES - tail - (sizeof mark - 1);
+    memcpy(log->data + head, mark, sizeof mark - 1);
+    memmove(log->data + head + sizeof mark - 1, log->data + log->length - tail, tail);
+    log->length = PROTOCOL_LOG_BYTES;
+    log->data[log->length] = '\0';
+}
+
 static void answer_compile(struct helper *helper, const struct message *request, struct buffer *frame,
                            struct error *error)
 {
@@ -308,8 +323,8 @@ static void answer_compile(struct helper *helper, const struct message *request,
         identity_digest(&output->identity, identity);
     }
     strip_folder(helper->folder, &output->log);
-    size_t log = output->log.length < PROTOCOL_LOG_BYTES ? output->log.length : PROTOCOL_LOG_BYTES;
-    message_add(frame, KEY_LOG, output->log.data, log);
+    cut_log(&output->log);
+    message_add(frame, KEY_LOG, output->log.data, output->log.length);
     message_add_text(frame, KEY_COMPILER, output->compiler);
     message_add_text(frame, KEY_IDENTITY, identity);
     message_add_integer(frame, KEY_MICROSECONDS, (int64_t)((clock_seconds() - begin) * 1e6));

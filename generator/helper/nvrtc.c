@@ -175,12 +175,12 @@ static char *next_line(char **at)
 static void print_log(struct nvrtc *nvrtc, nvrtc_program program)
 {
     size_t bytes = 0;
-    if (nvrtc->log_size(program, &bytes) != 0 || bytes == 0) {
-        return;
-    }
-    char *text = calloc(1, bytes + 1);
-    if (text != NULL && nvrtc->log(program, text) == 0) {
+    int failure = nvrtc->log_size(program, &bytes);
+    char *text = failure == 0 ? calloc(1, bytes + 1) : NULL;
+    if (text != NULL && (failure = nvrtc->log(program, text)) == 0) {
         (void)fwrite(text, 1, strnlen(text, bytes), stderr);
+    } else {
+        (void)fprintf(stderr, "the compiler's log cannot be read: %s\n", nvrtc->error_text(failure));
     }
     free(text);
 }
@@ -286,9 +286,6 @@ static attune_status compile(struct nvrtc *nvrtc, const char *target, const char
         run.input = input.data;
         run.input_bytes = input.length;
         status = run_program(&run, error);
-    }
-    if (output->log.length > PROTOCOL_LOG_BYTES) {
-        output->log.length = PROTOCOL_LOG_BYTES;
     }
     run_describe(&run, how, sizeof how);
     if (status == ATTUNE_OK && run.exit_code == 0) {

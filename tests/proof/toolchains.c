@@ -4,23 +4,18 @@
  * build's when asked; copies of the vendor's libraries with another build ID; templates from a folder. Compiles are
  * counted over old, old, new, old: ATTUNE_STALE=retune makes it 1, 0, 1, 0; accept makes it 1, 0, 0, 0 and says so.
  */
-#include "autotune/objects.h"
 #include "base/files.h"
 #include "cache/store.h"
+#include "road.h"
 #include "runtime/attune.h"
 #include "tests/size.h"
 
 #include <jansson.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define PROBLEM "attention.forward dtype=f32 heads=1 seqlen_q=8 seqlen_k=8 head_dim="
 
@@ -355,42 +350,19 @@ static void another_build_of_the_product_has_its_own_kernels(void **state)
 
 /* ------------------------------------------------------------------------------------------------ AMD's libraries */
 
-/* default candidate for a target through the road of every compile; *reused tells a store's answer */
+/* default candidate for a target; *reused tells a store's answer */
 static attune_status obtain(struct store *store, const char *target_text, char name[DIGEST_HEX_BYTES],
                             struct buffer *bytes, bool *reused, struct error *error)
 {
-    struct generator *generator = NULL;
-    struct compiler_pool *pool = NULL;
-    struct object_road road;
-    struct object_job job = {0};
-    struct expansion scratch = {0};
-    struct candidate candidate;
-    struct problem problem;
-    struct target target;
-    assert_int_equal(problem_parse(schema_attention_forward(), PROBLEM "16", &problem, error), ATTUNE_OK);
-    assert_int_equal(target_parse(target_text, &target, error), ATTUNE_OK);
-    assert_int_equal(generator_create(NULL, &generator, error), ATTUNE_OK);
-    assert_int_equal(compiler_pool_create(&(struct compiler_options){.workers = 1}, &pool, error), ATTUNE_OK);
-    attune_status status = road_open(&road, pool, store, &target, SANITIZE_NONE, false, error);
-    if (status == ATTUNE_OK) {
-        status = candidate_default(generator, &problem, &target, &candidate, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = object_expand(generator, &road, &candidate, &problem, &scratch, &job, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = object_obtain(&road, &job, error);
-    }
+    struct object_job job;
+    attune_status status = road_obtain(store, target_text, PROBLEM "16", &job, error);
     if (status == ATTUNE_OK) {
         digest_hex(&job.object, name);
         buffer_clear(bytes);
         buffer_append(bytes, job.bytes.data, job.bytes.length);
         *reused = job.reused;
     }
-    expansion_free(&scratch);
     object_job_free(&job);
-    compiler_pool_destroy(pool);
-    generator_destroy(generator);
     return status;
 }
 
