@@ -233,7 +233,9 @@ attune_status attune_launch(const attune_plan *plan, const attune_argument *argu
                             void *workspace, size_t workspace_bytes);
 
 /* Prepare (once per distinct problem, remembered by the device) and launch. Sizes come from `attention`; arguments'
- * sizes must be zero or equal. The first call of a problem may compile: warm up with attune_prepare before capture. */
+ * sizes must be zero or equal. The first call of a problem may compile. On a stream that is being captured a problem
+ * without a remembered plan is ATTUNE_INVALID, and the capture goes on: call once before it, or launch a plan of
+ * attune_prepare. */
 attune_status attune_attention_forward(attune_device *device, const attune_attention *attention,
                                        const attune_attention_arguments *arguments, void *stream, void *workspace,
                                        size_t workspace_bytes);

@@ -74,6 +74,9 @@ attune_status context_open_device(attune_context *context, const struct driver *
                                   attune_device **device, struct error *error);
 void device_destroy(attune_device *device);
 
+/* around what allocates, loads or synchronises: the captures of other threads live on */
+void device_relax(const struct driver *driver, bool begin);
+
 /* Reads a sized struct of the caller into ours: a shorter one (older header) is filled up with zeros, a longer one must
  * be zero beyond what we know. `first_bytes` is the size in the first release that had it. */
 attune_status struct_read(void *into, size_t bytes, size_t first_bytes, const void *from, const char *name,

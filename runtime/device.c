@@ -14,6 +14,13 @@ static attune_device *find_open(attune_context *context, const struct driver *dr
     return device;
 }
 
+void device_relax(const struct driver *driver, bool begin)
+{
+    if (driver->relax_capture != NULL) {
+        driver->relax_capture(driver, begin);
+    }
+}
+
 attune_status context_open_device(attune_context *context, const struct driver *driver, int ordinal,
                                   attune_device **device, struct error *error)
 {
@@ -27,7 +34,9 @@ attune_status context_open_device(attune_context *context, const struct driver *
     if (made == NULL) {
         return error_no_memory(error);
     }
+    device_relax(driver, true);
     attune_status status = driver->describe(driver, ordinal, &made->facts, error);
+    device_relax(driver, false);
     if (status != ATTUNE_OK) {
         free(made);
         return status;

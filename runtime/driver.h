@@ -101,6 +101,10 @@ struct driver {
     /* make the calling thread tolerant of other threads' captures while we allocate and load; begin/end pair; may be
      * NULL */
     void (*relax_capture)(const struct driver *driver, bool begin);
+
+    /* is the stream being captured, or its capture broken? Disturbs no capture; may be NULL, where there are none */
+    attune_status (*capturing)(const struct driver *driver, int ordinal, driver_stream stream, bool *capturing,
+                               struct error *error);
 };
 
 /* ATTUNE_NO_DEVICE with the reason (library not found, driver's text) when it cannot be used. The table lives forever.

@@ -385,6 +385,7 @@ static const struct driver cuda_driver = {
     .graph_replay = cuda_graph_replay,
     .graph_destroy = cuda_graph_destroy,
     .relax_capture = cuda_relax_capture,
+    .capturing = cuda_capturing,
 };
 
 attune_status driver_cuda(const struct driver **driver, struct error *error)

@@ -81,6 +81,7 @@ struct cuda_functions {
     cu_result (*capture_begin)(void *stream, int mode);
     cu_result (*capture_end)(void *stream, void **graph);
     cu_result (*capture_mode)(int *mode);
+    cu_result (*capture_status)(void *stream, int *status);
     cu_result (*graph_instantiate)(void **executable, void *graph, unsigned long long flags);
     cu_result (*graph_destroy)(void *graph);
     cu_result (*graph_launch)(void *executable, void *stream);
@@ -133,5 +134,7 @@ attune_status cuda_graph_replay(const struct driver *driver, int ordinal, driver
                                 struct error *error);
 attune_status cuda_graph_destroy(const struct driver *driver, int ordinal, driver_graph graph, struct error *error);
 void cuda_relax_capture(const struct driver *driver, bool begin);
+attune_status cuda_capturing(const struct driver *driver, int ordinal, driver_stream stream, bool *capturing,
+                             struct error *error);
 
 #endif

@@ -58,6 +58,7 @@ static const struct driver_symbol cuda_symbols[] = {
     REQUIRED(capture_begin, "cuStreamBeginCapture_v2"),
     REQUIRED(capture_end, "cuStreamEndCapture"),
     REQUIRED(capture_mode, "cuThreadExchangeStreamCaptureMode"),
+    REQUIRED(capture_status, "cuStreamIsCapturing"),
     REQUIRED(graph_instantiate, "cuGraphInstantiateWithFlags"),
     REQUIRED(graph_destroy, "cuGraphDestroy"),
     REQUIRED(graph_launch, "cuGraphLaunch"),

@@ -181,3 +181,18 @@ void cuda_relax_capture(const struct driver *driver, bool begin)
         previous = mode;
     }
 }
+
+/* The legacy default stream (NULL) is never captured, and asking about it while another stream is would be an error. */
+attune_status cuda_capturing(const struct driver *driver, int ordinal, driver_stream stream, bool *capturing,
+                             struct error *error)
+{
+    (void)driver;
+    int status = 0;
+    *capturing = false;
+    if (stream == NULL) {
+        return ATTUNE_OK;
+    }
+    cu_result code = cuda_api()->capture_status(stream, &status);
+    *capturing = status != 0; /* active or invalidated */
+    return code == CU_SUCCESS ? ATTUNE_OK : cuda_failed(error, code, "cuStreamIsCapturing on cuda:%d", ordinal);
+}

@@ -395,6 +395,7 @@ static const struct driver hip_driver = {
     .graph_replay = hip_graph_replay,
     .graph_destroy = hip_graph_destroy,
     .relax_capture = hip_relax_capture,
+    .capturing = hip_capturing,
 };
 
 attune_status driver_hip(const struct driver **driver, struct error *error)

@@ -52,6 +52,7 @@ struct hip_functions {
     hip_result (*capture_begin)(void *stream, int mode);
     hip_result (*capture_end)(void *stream, void **graph);
     hip_result (*capture_mode)(int *mode);
+    hip_result (*capture_status)(void *stream, int *status);
     hip_result (*graph_instantiate)(void **executable, void *graph, unsigned long long flags);
     hip_result (*graph_destroy)(void *graph);
     hip_result (*graph_launch)(void *executable, void *stream);
@@ -93,5 +94,7 @@ attune_status hip_graph_replay(const struct driver *driver, int ordinal, driver_
                                struct error *error);
 attune_status hip_graph_destroy(const struct driver *driver, int ordinal, driver_graph graph, struct error *error);
 void hip_relax_capture(const struct driver *driver, bool begin);
+attune_status hip_capturing(const struct driver *driver, int ordinal, driver_stream stream, bool *capturing,
+                            struct error *error);
 
 #endif

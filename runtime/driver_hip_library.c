@@ -59,6 +59,7 @@ static const struct driver_symbol hip_symbols[] = {
     REQUIRED(capture_begin, "hipStreamBeginCapture"),
     REQUIRED(capture_end, "hipStreamEndCapture"),
     OPTIONAL(capture_mode, "hipThreadExchangeStreamCaptureMode"), /* since 5.0 */
+    OPTIONAL(capture_status, "hipStreamIsCapturing"),             /* since 4.3 */
     OPTIONAL(graph_instantiate, "hipGraphInstantiateWithFlags"),  /* since 4.5 */
     REQUIRED(graph_destroy, "hipGraphDestroy"),
     REQUIRED(graph_launch, "hipGraphLaunch"),

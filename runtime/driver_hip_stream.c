@@ -157,3 +157,18 @@ void hip_relax_capture(const struct driver *driver, bool begin)
         previous = mode;
     }
 }
+
+/* The default stream (NULL) is never captured, and asking about it while another stream is would be an error. */
+attune_status hip_capturing(const struct driver *driver, int ordinal, driver_stream stream, bool *capturing,
+                            struct error *error)
+{
+    (void)driver;
+    int status = 0;
+    *capturing = false;
+    if (stream == NULL || hip_api()->capture_status == NULL) {
+        return ATTUNE_OK;
+    }
+    hip_result code = hip_api()->capture_status(stream, &status);
+    *capturing = status != 0; /* active or invalidated */
+    return hip_result_of(error, code, "hipStreamIsCapturing", ordinal);
+}

@@ -88,16 +88,12 @@ static attune_status make(attune_device *device, const attune_attention *attenti
     if (made == NULL) {
         return error_no_memory(error);
     }
-    if (device->driver->relax_capture != NULL) {
-        device->driver->relax_capture(device->driver, true);
-    }
+    device_relax(device->driver, true);
     attune_status status = attention_to_problem(attention, &problem, error);
     if (status == ATTUNE_OK) {
         status = plan_prepare(device, &problem, NULL, &made->plan, error);
     }
-    if (device->driver->relax_capture != NULL) {
-        device->driver->relax_capture(device->driver, false);
-    }
+    device_relax(device->driver, false);
     if (status != ATTUNE_OK) {
         free(made);
         return status;
@@ -121,6 +117,26 @@ static attune_status make(attune_device *device, const attune_attention *attenti
     drop(forgotten);
     drop(made);
     return ATTUNE_OK;
+}
+
+/* A plan is made by loading, perhaps by compiling or tuning: nothing that may happen within a capture, and nothing that
+ * could be told from a hang there. Refused before any call that a capture forbids, so that the capture goes on. */
+static attune_status check_not_capturing(const attune_device *device, void *stream, struct error *error)
+{
+    bool capturing = false;
+    if (device->driver->capturing == NULL) {
+        return ATTUNE_OK;
+    }
+    attune_status status = device->driver->capturing(device->driver, device->ordinal, stream, &capturing, error);
+    if (status == ATTUNE_OK && capturing) {
+        status =
+            error_set(error, ATTUNE_INVALID,
+                      "stream=%p is being captured and this problem has no plan yet: making one loads a kernel and "
+                      "may compile. Call attune_attention_forward once before the capture, or warm up with "
+                      "attune_prepare and launch its plan",
+                      stream);
+    }
+    return status;
 }
 
 static attune_status check_sizes(const attune_attention *attention, const attune_attention_arguments *a,
@@ -172,6 +188,9 @@ static attune_status forward(attune_device *device, const attune_attention *give
     entry = take(device, &attention);
     pthread_mutex_unlock(&device->lock);
     if (entry == NULL) {
+        status = check_not_capturing(device, stream, error);
+    }
+    if (entry == NULL && status == ATTUNE_OK) {
         status = make(device, &attention, &entry, error);
     }
     if (status == ATTUNE_OK) {

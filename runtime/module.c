@@ -75,7 +75,9 @@ void module_release(attune_device *device, struct module *module)
             link = &(*link)->next;
         }
         *link = module->next;
+        device_relax(device->driver, true);
         device->driver->unload(device->driver, device->ordinal, module->handle, NULL);
+        device_relax(device->driver, false);
         free(module);
     }
     pthread_mutex_unlock(&device->modules_lock);
@@ -96,7 +98,9 @@ void modules_unload(attune_device *device)
     while (device->modules != NULL) {
         struct module *module = device->modules;
         device->modules = module->next;
+        device_relax(device->driver, true);
         device->driver->unload(device->driver, device->ordinal, module->handle, NULL);
+        device_relax(device->driver, false);
         free(module);
     }
 }

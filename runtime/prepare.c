@@ -432,12 +432,8 @@ attune_status attune_prepare(attune_device *device, const attune_problem *proble
             device->context,
             error_set(&error, ATTUNE_INVALID, "problem and device are of two contexts; make both in one"), &error);
     }
-    if (device->driver->relax_capture != NULL) {
-        device->driver->relax_capture(device->driver, true);
-    }
+    device_relax(device->driver, true);
     attune_status status = plan_prepare(device, &problem->problem, options, plan, &error);
-    if (device->driver->relax_capture != NULL) {
-        device->driver->relax_capture(device->driver, false);
-    }
+    device_relax(device->driver, false);
     return context_report(device->context, status, &error);
 }

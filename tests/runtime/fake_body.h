@@ -1,6 +1,8 @@
 /* fake_body.h - the state behind fake_library.h, once in each stand-in. */
 #include "fake_library.h"
 
+#include <pthread.h>
+
 static struct fake fake = {.devices = 2};
 
 __attribute__((visibility("default"))) struct fake *fake_state(void)
@@ -64,8 +66,51 @@ static int exchange_mode(int *mode)
     return 0;
 }
 
-/* 900: not permitted while a stream captures */
+/* What may allocate, load or synchronise is forbidden to a thread whose own capture is not relaxed, and in the global
+ * mode to threads beside another's global capture; to relaxed threads never. 900, and the capture is broken. */
 static int may_allocate(void)
 {
-    return fake.other_captures && capture_mode != MODE_RELAXED ? 900 : 0;
+    bool own = fake.capture.stream != NULL && fake.capture.thread == (unsigned long)pthread_self();
+    bool forbidden =
+        fake.capture.stream != NULL && capture_mode != MODE_RELAXED &&
+        (own ? fake.capture.mode != MODE_RELAXED : capture_mode == MODE_GLOBAL && fake.capture.mode == MODE_GLOBAL);
+    if (forbidden) {
+        fake.capture.broken = true;
+    }
+    return forbidden || (fake.other_captures && capture_mode != MODE_RELAXED) ? 900 : 0;
+}
+
+/* waiting for a stream that is captured is forbidden in every mode */
+static int may_wait(void *stream)
+{
+    if (fake.capture.stream != NULL && stream == fake.capture.stream) {
+        fake.capture.broken = true;
+        return 900;
+    }
+    return may_allocate();
+}
+
+static int begin_capture(void *stream, int mode)
+{
+    fake.capture = (struct fake_capture){.stream = stream, .mode = mode, .thread = (unsigned long)pthread_self()};
+    return 0;
+}
+
+static int end_capture(void)
+{
+    bool broken = fake.capture.broken;
+    fake.capture.stream = NULL;
+    return broken ? 901 : 0;
+}
+
+static int capture_status(void *stream, int *status)
+{
+    bool captured = stream != NULL && stream == fake.capture.stream;
+    *status = captured ? fake.capture.broken ? 2 : 1 : 0;
+    return 0;
+}
+
+static void launched(void *stream)
+{
+    fake.capture.launches += stream != NULL && stream == fake.capture.stream;
 }

@@ -175,12 +175,14 @@ FUNCTION(cuMemFree_v2, unsigned long long pointer)
 {
     TRY(in_context());
     TRY(call("cuMemFree", "%d", 0));
+    TRY(may_allocate());
     return unmake((void *)(uintptr_t)pointer);
 }
 FUNCTION(cuMemcpyHtoD_v2, unsigned long long device, const void *host, size_t bytes)
 {
     TRY(in_context());
     TRY(call("cuMemcpyHtoD", "%zu", bytes));
+    TRY(may_wait(NULL));
     memcpy((void *)(uintptr_t)device, host, bytes);
     return 0;
 }
@@ -188,6 +190,7 @@ FUNCTION(cuMemcpyDtoH_v2, void *host, unsigned long long device, size_t bytes)
 {
     TRY(in_context());
     TRY(call("cuMemcpyDtoH", "%zu", bytes));
+    TRY(may_wait(NULL));
     memcpy(host, (void *)(uintptr_t)device, bytes);
     return 0;
 }
@@ -195,6 +198,7 @@ FUNCTION(cuMemsetD8_v2, unsigned long long device, unsigned char value, size_t c
 {
     TRY(in_context());
     TRY(call("cuMemsetD8", "%zu", count));
+    TRY(may_wait(NULL));
     memset((void *)(uintptr_t)device, value, count);
     return 0;
 }
@@ -209,6 +213,7 @@ FUNCTION(cuModuleUnload, void *module)
 {
     TRY(in_context());
     TRY(call("cuModuleUnload", "%d", 0));
+    TRY(may_allocate());
     return unmake(module);
 }
 FUNCTION(cuModuleGetFunction, void **function, void *module, const char *name)
@@ -239,6 +244,7 @@ FUNCTION(cuLaunchKernel, void *function, unsigned grid_x, unsigned grid_y, unsig
     if (grid_y > 65535 || grid_z > 65535 || grid_x > 0x7fffffff) {
         return 1;
     }
+    launched(stream);
     fake.blocks_run += (uint64_t)grid_x * grid_y * grid_z;
     return take_arguments(parameters, extra, 0);
 }
@@ -255,7 +261,8 @@ FUNCTION(cuStreamDestroy_v2, void *stream)
 FUNCTION(cuStreamSynchronize, void *stream)
 {
     TRY(in_context());
-    return call("cuStreamSynchronize", "%d", stream != NULL);
+    TRY(call("cuStreamSynchronize", "%d", stream != NULL));
+    return may_wait(stream);
 }
 FUNCTION(cuEventCreate, void **event, unsigned flags)
 {
@@ -283,12 +290,18 @@ FUNCTION(cuEventElapsedTime, float *milliseconds, void *begin, void *end)
 }
 FUNCTION(cuStreamBeginCapture_v2, void *stream, int mode)
 {
-    return call("cuStreamBeginCapture", "%d %d", stream != NULL, mode);
+    TRY(call("cuStreamBeginCapture", "%d %d", stream != NULL, mode));
+    return begin_capture(stream, mode);
 }
 FUNCTION(cuStreamEndCapture, void *stream, void **graph)
 {
     TRY(call("cuStreamEndCapture", "%d", stream != NULL));
+    TRY(end_capture());
     return make(graph);
+}
+FUNCTION(cuStreamIsCapturing, void *stream, int *status)
+{
+    return capture_status(stream, status);
 }
 FUNCTION(cuThreadExchangeStreamCaptureMode, int *mode)
 {

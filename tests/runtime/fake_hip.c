@@ -141,23 +141,27 @@ FUNCTION(hipMalloc, void **pointer, size_t bytes)
 FUNCTION(hipFree, void *pointer)
 {
     TRY(call("hipFree", "%d", 0));
+    TRY(may_allocate());
     return unmake(pointer);
 }
 FUNCTION(hipMemcpyHtoD, void *device, void *host, size_t bytes)
 {
     TRY(call("hipMemcpyHtoD", "%zu", bytes));
+    TRY(may_wait(NULL));
     memcpy(device, host, bytes);
     return 0;
 }
 FUNCTION(hipMemcpyDtoH, void *host, void *device, size_t bytes)
 {
     TRY(call("hipMemcpyDtoH", "%zu", bytes));
+    TRY(may_wait(NULL));
     memcpy(host, device, bytes);
     return 0;
 }
 FUNCTION(hipMemsetD8, void *device, unsigned char value, size_t count)
 {
     TRY(call("hipMemsetD8", "%zu", count));
+    TRY(may_wait(NULL));
     memset(device, value, count);
     return 0;
 }
@@ -170,6 +174,7 @@ FUNCTION(hipModuleLoadData, void **module, const void *image)
 FUNCTION(hipModuleUnload, void *module)
 {
     TRY(call("hipModuleUnload", "%d", 0));
+    TRY(may_allocate());
     return unmake(module);
 }
 FUNCTION(hipModuleGetFunction, void **function, void *module, const char *name)
@@ -190,6 +195,7 @@ FUNCTION(hipModuleLaunchKernel, void *function, unsigned grid_x, unsigned grid_y
     (void)function;
     TRY(call("hipModuleLaunchKernel", "%u %u %u, %u %u %u, %u, %d on %d", grid_x, grid_y, grid_z, block_x, block_y,
              block_z, shared, stream != NULL, selected));
+    launched(stream);
     fake.blocks_run += (grid_x * grid_y * grid_z * block_x) / block_x; /* 32 bits */
     return take_arguments(parameters, extra, 3);
 }
@@ -204,7 +210,8 @@ FUNCTION(hipStreamDestroy, void *stream)
 }
 FUNCTION(hipStreamSynchronize, void *stream)
 {
-    return call("hipStreamSynchronize", "%d", stream != NULL);
+    TRY(call("hipStreamSynchronize", "%d", stream != NULL));
+    return may_wait(stream);
 }
 FUNCTION(hipEventCreateWithFlags, void **event, unsigned flags)
 {
@@ -231,12 +238,18 @@ FUNCTION(hipEventElapsedTime, float *milliseconds, void *begin, void *end)
 }
 FUNCTION(hipStreamBeginCapture, void *stream, int mode)
 {
-    return call("hipStreamBeginCapture", "%d %d", stream != NULL, mode);
+    TRY(call("hipStreamBeginCapture", "%d %d", stream != NULL, mode));
+    return begin_capture(stream, mode);
 }
 FUNCTION(hipStreamEndCapture, void *stream, void **graph)
 {
     TRY(call("hipStreamEndCapture", "%d", stream != NULL));
+    TRY(end_capture());
     return make(graph);
+}
+FUNCTION(hipStreamIsCapturing, void *stream, int *status)
+{
+    return capture_status(stream, status);
 }
 FUNCTION(hipThreadExchangeStreamCaptureMode, int *mode)
 {

@@ -24,6 +24,14 @@ struct fake {
     bool other_captures; /* another thread captures in the global mode: only relaxed threads may allocate */
     int live;            /* allocations, modules, streams, events, graphs */
     int devices;
+    /* one capture at a time, as the vendors define it: what a capture forbids fails with 900 and breaks it */
+    struct fake_capture {
+        void *stream; /* NULL: none */
+        int mode;     /* 0 global, 1 thread-local, 2 relaxed */
+        unsigned long thread;
+        bool broken;
+        int launches; /* captured */
+    } capture;
 };
 
 struct fake *fake_state(void);
