@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+static const double unsteady = 0.05;
+
 static int ascending(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -27,52 +29,103 @@ static bool good(double microseconds)
     return isfinite(microseconds) && microseconds > 0.0;
 }
 
-/* one round's samples; NaN where none was good */
+/* one round: every entry's ratio to the baseline beside it, NaN where a sample was no time */
 struct round {
     double baseline;
-    double *entries;
+    double *ratios;
+    bool *steady; /* the baseline's samples before and after it agree: nothing changed meanwhile */
 };
+
+static void compare(double before, double entry, double after, double *ratio, bool *steady)
+{
+    *steady = good(before) && good(after) && fabs(before - after) <= unsteady * fmin(before, after);
+    if (good(entry) && (good(before) || good(after))) {
+        double yardstick = !good(after) ? before : !good(before) ? after : 0.5 * (before + after);
+        *ratio = entry / yardstick;
+    }
+}
 
 static attune_status take_round(const struct measure_source *source, int count, int baseline, int number,
                                 struct round *round, struct error *error)
 {
-    double ends[2] = {NAN, NAN};
-    attune_status status = source->sample(source->data, baseline, &ends[0], error);
+    double *yardsticks = malloc(((size_t)count + 1) * sizeof *yardsticks), before = NAN;
+    int n = 0;
+    if (yardsticks == NULL) {
+        return error_no_memory(error);
+    }
+    attune_status status = source->sample(source->data, baseline, &before, error);
+    if (status == ATTUNE_OK && good(before)) {
+        yardsticks[n++] = before;
+    }
     for (int i = 0; i < count && status == ATTUNE_OK; i++) {
         int entry = (i + number) % count; /* every round begins elsewhere */
-        if (entry != baseline) {
-            status = source->sample(source->data, entry, &round->entries[entry], error);
+        double sample = NAN, after = NAN;
+        if (entry == baseline) {
+            continue;
+        }
+        status = source->sample(source->data, entry, &sample, error);
+        if (status == ATTUNE_OK) {
+            status = source->sample(source->data, baseline, &after, error);
+        }
+        if (status == ATTUNE_OK) {
+            compare(before, sample, after, &round->ratios[entry], &round->steady[entry]);
+            before = after;
+        }
+        if (status == ATTUNE_OK && good(after)) {
+            yardsticks[n++] = after;
         }
     }
-    if (status == ATTUNE_OK) {
-        status = source->sample(source->data, baseline, &ends[1], error);
-    }
-    if (good(ends[0]) && good(ends[1])) {
-        round->baseline = 0.5 * (ends[0] + ends[1]);
-    } else {
-        round->baseline = good(ends[0]) ? ends[0] : good(ends[1]) ? ends[1] : NAN;
-    }
-    round->entries[baseline] = round->baseline;
+    round->baseline = n > 0 ? median_of(yardsticks, n) : (double)NAN;
+    free(yardsticks);
     return status;
 }
 
-static void summarise(const struct round *rounds, int done, int entry, int baseline, double baseline_median,
-                      struct measure_result *result)
+/* of an entry's ratios those taken while nothing changed, all of them where there is no such */
+static int usable_ratios(const struct round *rounds, int done, int entry, double values[MEASURE_ROUNDS_MAX])
 {
-    double values[MEASURE_ROUNDS_MAX];
     int n = 0;
     for (int r = 0; r < done; r++) {
-        if (good(rounds[r].entries[entry]) && good(rounds[r].baseline)) {
-            values[n++] = entry == baseline ? rounds[r].baseline
-                                            : rounds[r].entries[entry] / rounds[r].baseline * baseline_median;
+        if (good(rounds[r].ratios[entry]) && rounds[r].steady[entry]) {
+            values[n++] = rounds[r].ratios[entry];
         }
     }
+    for (int r = 0; r < done && n == 0; r++) {
+        if (good(rounds[r].ratios[entry])) {
+            values[n++] = rounds[r].ratios[entry];
+        }
+    }
+    return n;
+}
+
+static void summarise(double *values, int n, struct measure_result *result)
+{
     result->samples = n;
     result->microseconds = median_of(values, n);
     for (int i = 0; i < n; i++) {
         values[i] = fabs(values[i] - result->microseconds);
     }
     result->spread = median_of(values, n);
+}
+
+static void summarise_all(const struct round *rounds, int done, int count, int baseline, struct measure_result *results)
+{
+    double values[MEASURE_ROUNDS_MAX];
+    int n = 0;
+    for (int r = 0; r < done; r++) {
+        if (good(rounds[r].baseline)) {
+            values[n++] = rounds[r].baseline;
+        }
+    }
+    summarise(values, n, &results[baseline]);
+    for (int i = 0; i < count; i++) {
+        if (i != baseline) {
+            n = usable_ratios(rounds, done, i, values);
+            for (int v = 0; v < n; v++) {
+                values[v] *= results[baseline].microseconds;
+            }
+            summarise(values, n, &results[i]);
+        }
+    }
 }
 
 attune_status measure_rounds(const struct measure_source *source, int count, int baseline, int rounds, double deadline,
@@ -82,8 +135,12 @@ attune_status measure_rounds(const struct measure_source *source, int count, int
     attune_status status = ATTUNE_OK;
     rounds = rounds > MEASURE_ROUNDS_MAX ? MEASURE_ROUNDS_MAX : rounds;
     *done = 0;
-    double *samples = malloc((size_t)count * (size_t)rounds * sizeof *samples);
-    if (samples == NULL) {
+    size_t cells = (size_t)count * (size_t)rounds;
+    double *ratios = malloc((cells + 1) * sizeof *ratios);
+    bool *steady = calloc(cells + 1, sizeof *steady);
+    if (ratios == NULL || steady == NULL) {
+        free(ratios);
+        free(steady);
         return error_no_memory(error);
     }
     while (*done < rounds && status == ATTUNE_OK) {
@@ -91,26 +148,18 @@ attune_status measure_rounds(const struct measure_source *source, int count, int
         if (*done > 0 && deadline > 0.0 && now >= deadline) {
             break;
         }
+        size_t first = (size_t)*done * (size_t)count;
         struct round *round = &taken[*done];
-        round->entries = samples + (size_t)*done * (size_t)count;
+        *round = (struct round){.ratios = ratios + first, .steady = steady + first};
         for (int i = 0; i < count; i++) {
-            round->entries[i] = NAN;
+            round->ratios[i] = NAN;
         }
         status = take_round(source, count, baseline, *done, round, error);
         *done += status == ATTUNE_OK;
     }
-    double values[MEASURE_ROUNDS_MAX];
-    int n = 0;
-    for (int r = 0; r < *done; r++) {
-        if (good(taken[r].baseline)) {
-            values[n++] = taken[r].baseline;
-        }
-    }
-    double baseline_median = median_of(values, n);
-    for (int i = 0; i < count; i++) {
-        summarise(taken, *done, i, baseline, baseline_median, &results[i]);
-    }
-    free(samples);
+    summarise_all(taken, *done, count, baseline, results);
+    free(ratios);
+    free(steady);
     return status;
 }
 

@@ -1,8 +1,8 @@
 /* measure.h - from samples to a winner, whatever the timer: rounds, robust statistics, ties.
  *
- * Samples of all entries are interleaved, and every round takes the baseline before and after the others: an entry
- * counts by its ratio to the baseline of the same round, so that a clock that changes half-way changes nothing. Samples
- * that are zero, negative, NaN or infinite are discarded.
+ * Samples of all entries are interleaved, and the baseline is sampled before and after each: an entry counts by its
+ * ratio to its two neighbours, and only where these agree, so that a clock that changes or work of others that comes
+ * and goes changes nothing. Samples that are zero, negative, NaN or infinite are discarded.
  */
 #ifndef AUTOTUNE_MEASURE_H
 #define AUTOTUNE_MEASURE_H

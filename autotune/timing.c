@@ -251,8 +251,7 @@ attune_status timed_quick(struct timing *timing, struct timed_kernel *timed, dou
 {
     double again;
     attune_status status = good_sample(timing, timed, 1, microseconds, error); /* loads code, warms up */
-    /* loading never takes as long as a launch that slow */
-    if (status != ATTUNE_OK || (give_up > 0.0 && *microseconds > 2.0 * give_up)) {
+    if (status != ATTUNE_OK || (give_up > 0.0 && *microseconds > TIMING_FIRST_LAUNCH * give_up)) {
         return status;
     }
     status = good_sample(timing, timed, 1, microseconds, error);

@@ -11,6 +11,9 @@
 
 struct timing;
 
+/* a first launch may take so many times what the next ones do: code is loaded, clocks are low */
+enum { TIMING_FIRST_LAUNCH = 20 };
+
 /* Buffers of the oracle's timed case. Fewer sets than wished when memory is short, at least one. */
 attune_status timing_create(struct oracle *oracle, const struct driver *driver, int ordinal, struct timing **timing,
                             struct error *error);

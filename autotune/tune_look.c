@@ -80,19 +80,28 @@ static void keep(struct tuning *t, struct contender *contender)
     }
 }
 
-/* Clocks and other work change while a sweep lasts. Every look is followed by a sample of the yardstick, the first
- * candidate that was right; when that takes another time than at its own look, looks are counted as if it had not. What
- * is within the noise of one sample changes nothing. */
-static void note_pace(struct tuning *t)
+/* Clocks and other work change while a sweep lasts. A look stands between two samples of the yardstick, the first
+ * candidate that was right, and counts by the yardstick's time now against that at its own look. What is within the
+ * noise of one sample changes nothing. */
+static double yardstick_now(struct tuning *t)
 {
-    const struct contender *yardstick = &t->finalists[0];
     double now = NAN;
-    if (t->finalist_count == 0 || measurer_sample(t->measurer, yardstick->slot, &now, NULL) != ATTUNE_OK ||
-        !isfinite(now) || now <= 0.0) {
-        return;
+    if (t->finalist_count == 0 || measurer_sample(t->measurer, t->finalists[0].slot, &now, NULL) != ATTUNE_OK ||
+        now <= 0.0) {
+        return NAN;
     }
-    double pace = now / yardstick->quick;
-    t->pace = fabs(pace - 1.0) > pace_noise ? pace : 1.0;
+    return now / t->finalists[0].quick;
+}
+
+/* false when the two samples disagree: something changed during the look */
+static bool note_pace(struct tuning *t, double before, double after)
+{
+    bool steady = !(fabs(before - after) > pace_noise * fmin(before, after)); /* NaN: nothing is known */
+    double pace = 0.5 * (before + after);
+    if (isfinite(pace)) {
+        t->pace = fabs(pace - 1.0) > pace_noise ? pace : 1.0;
+    }
+    return steady;
 }
 
 /* The first impression of a right candidate's speed. A failing launch here is a failed candidate. */
@@ -101,13 +110,17 @@ static attune_status look_quickly(struct tuning *t, struct object_job *job, cons
 {
     struct tune_progress *counts = &t->result->counts;
     struct error reason = {0};
-    double give_up = contender->place == 0 ? 0.0 : counts->best_microseconds * give_up_factor * t->pace;
-    attune_status status = measurer_look(t->measurer, t->spare, object, give_up, &contender->quick, &reason);
-    if (status != ATTUNE_OK) {
-        tuning_fail(t, job, outcome, reason.message);
-        return status;
+    bool steady = false;
+    for (int attempt = 0; attempt < 3 && !steady; attempt++) {
+        double before = yardstick_now(t);
+        double give_up = contender->place == 0 ? 0.0 : counts->best_microseconds * give_up_factor * t->pace;
+        attune_status status = measurer_look(t->measurer, t->spare, object, give_up, &contender->quick, &reason);
+        if (status != ATTUNE_OK) {
+            tuning_fail(t, job, outcome, reason.message);
+            return status;
+        }
+        steady = note_pace(t, before, yardstick_now(t));
     }
-    note_pace(t);
     contender->quick /= t->pace;
     tuning_set_outcome(outcome, "slower", "");
     outcome->microseconds = contender->quick;

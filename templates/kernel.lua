@@ -108,7 +108,7 @@ function kernel.note(t, launch)
         .. "static const __attribute__((section(\".note.attune\"), used, aligned(4))) host_note_section attune_note = {\n"
         .. "    7, sizeof(host_note), 1, \"attune\",\n"
         .. "    {1, " .. t.wave .. ", " .. launch.threads .. ", "
-        .. launch.static_shared_bytes + launch.dynamic_shared_bytes .. ", " .. kernel.argument_bytes(launch.arguments) .. ", \""
+        .. launch.static_shared_bytes .. ", " .. kernel.argument_bytes(launch.arguments) .. ", \""
         .. launch.kernel .. "\", \"" .. t.name .. "\"}};"
 end
 

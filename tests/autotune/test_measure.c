@@ -158,20 +158,41 @@ static void a_slow_first_round_does_not_count(void **state)
     assert_int_equal(measure_choose(results, 3, 0, 0.01), 1);
 }
 
-static void rounds_are_interleaved_and_begin_and_end_with_the_baseline(void **state)
+static void every_entry_stands_between_two_samples_of_the_baseline(void **state)
 {
     (void)state;
     struct script script = {.truth = {10, 9, 8}, .fail_at = -1};
     struct measure_result results[ENTRIES_MAX];
     int done;
     run(&script, 3, 4, 0.0, results, &done);
-    assert_int_equal(script.calls, 16);
+    assert_int_equal(script.calls, 20);
     for (int r = 0; r < 4; r++) {
-        assert_int_equal(script.order[4 * r], 0);
-        assert_int_equal(script.order[4 * r + 3], 0);
-        assert_int_equal(script.order[4 * r + 1] + script.order[4 * r + 2], 3);
+        for (int i = 0; i < 5; i += 2) {
+            assert_int_equal(script.order[5 * r + i], 0);
+        }
+        assert_int_equal(script.order[5 * r + 1] + script.order[5 * r + 3], 3);
     }
-    assert_int_not_equal(script.order[1], script.order[9]); /* another entry first */
+    assert_int_not_equal(script.order[1], script.order[11]); /* another entry first */
+}
+
+/* a third of the time half of the device is another's, in stretches that have nothing to do with rounds */
+static double others_work(int call, int entry)
+{
+    return (call / 7 % 3 == 1 ? 1.5 : 1.0) * noise(call, entry);
+}
+
+static void work_of_others_that_comes_and_goes_changes_no_winner(void **state)
+{
+    (void)state;
+    for (int shift = 0; shift < 21; shift++) {
+        struct script script = {.truth = {10.0, 9.7, 9.5, 9.9, 9.8}, .factor = others_work, .fail_at = -1};
+        struct measure_result results[ENTRIES_MAX];
+        int done;
+        script.calls = shift;
+        run(&script, 5, 15, 0.0, results, &done);
+        assert_int_equal(measure_choose(results, 5, 0, 0.01), 2);
+        assert_true(fabs(results[2].microseconds / results[0].microseconds - 0.95) < 0.01);
+    }
 }
 
 static void a_deadline_leaves_at_least_one_round(void **state)
@@ -210,7 +231,8 @@ int main(void)
         cmocka_unit_test(tied_variants_have_one_winner_whatever_the_noise),
         cmocka_unit_test(a_clock_that_halves_changes_no_winner),
         cmocka_unit_test(a_slow_first_round_does_not_count),
-        cmocka_unit_test(rounds_are_interleaved_and_begin_and_end_with_the_baseline),
+        cmocka_unit_test(every_entry_stands_between_two_samples_of_the_baseline),
+        cmocka_unit_test(work_of_others_that_comes_and_goes_changes_no_winner),
         cmocka_unit_test(a_deadline_leaves_at_least_one_round),
         cmocka_unit_test(a_failing_sample_ends_with_its_status),
     };
