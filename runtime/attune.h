@@ -119,7 +119,8 @@ typedef enum attune_causal {
 typedef struct attune_attention {
     size_t size;
     attune_dtype q_dtype, k_dtype, v_dtype, o_dtype; /* 0: q f16; others as q */
-    int64_t batch, heads, kv_heads;                  /* kv_heads 0: heads; must divide heads */
+    int64_t batch, heads, kv_heads;                  /* batch 0: no sequence, nothing to do; kv_heads 0: heads, which
+                                                        it must divide */
     int64_t seqlen_q, seqlen_k;                      /* at most 2^31 - 2^16; seqlen_k 0 with seqlen_q > 0: seqlen_q */
     int64_t head_dim_qk, head_dim_v;                 /* 1-256; head_dim_v 0: head_dim_qk */
     attune_causal causal;

@@ -1,6 +1,7 @@
 /* kit.c - the parts a proof stands on, its candidates and their kernels. */
 #include "kit_private.h"
 
+#include "autotune/guarded.h"
 #include "autotune/screen.h"
 #include "base/files.h"
 #include "runtime/host_device.h"
@@ -399,6 +400,23 @@ static void must_say(const char *where, const char *problem_text, attune_status 
     }
 }
 
+/* the problem was refused with `status`, or attune_prepare must refuse it */
+static void prepare_refused(struct proof *proof, const char *text, attune_status status, attune_problem *problem,
+                            const char *word)
+{
+    char message[ERROR_MESSAGE_BYTES];
+    attune_plan *plan = NULL;
+    if (status == ATTUNE_OK) {
+        status = attune_prepare(proof->public_device, problem, NULL, &plan);
+        attune_problem_destroy(problem);
+    } else {
+        assert_null(problem);
+    }
+    assert_null(plan);
+    attune_last_error(proof->context, message, sizeof message);
+    must_say("attune.h", text, status, message, word);
+}
+
 void proof_refused(struct proof *proof, const char *problem_text, const char *word)
 {
     struct error error = {0};
@@ -413,15 +431,60 @@ void proof_refused(struct proof *proof, const char *problem_text, const char *wo
         return;
     }
     attune_problem *public_problem = NULL;
-    attune_plan *plan = NULL;
     char text[PROBLEM_TEXT_BYTES + 32];
     snprintf(text, sizeof text, "attention.forward %s", problem_text);
     status = attune_problem_parse(proof->context, text, &public_problem);
-    if (status == ATTUNE_OK) {
-        status = attune_prepare(proof->public_device, public_problem, NULL, &plan);
-        attune_problem_destroy(public_problem);
+    prepare_refused(proof, problem_text, status, public_problem, word);
+}
+
+void proof_struct_refused(struct proof *proof, const attune_attention *attention, const char *word)
+{
+    attune_problem *problem = NULL;
+    if (proof->context != NULL) {
+        attune_status status = attune_problem_attention(proof->context, attention, &problem);
+        prepare_refused(proof, "struct", status, problem, word);
     }
-    assert_null(plan);
-    attune_last_error(proof->context, error.message, sizeof error.message);
-    must_say("attune.h", problem_text, status, error.message, word);
+}
+
+void proof_launch_refused(struct proof *proof, const char *problem_text, const attune_attention_arguments *arguments,
+                          const char *word)
+{
+    enum { BYTES = 65536 };
+    static unsigned char output[BYTES];
+    char text[PROBLEM_TEXT_BYTES + 32], message[ERROR_MESSAGE_BYTES];
+    struct error error = {0};
+    attune_problem *problem = NULL;
+    attune_plan *plan = NULL;
+    void *memory = NULL;
+    const struct driver *driver = proof->driver;
+    if (proof->context == NULL) {
+        return;
+    }
+    snprintf(text, sizeof text, "attention.forward %s", problem_text);
+    if (attune_problem_parse(proof->context, text, &problem) != ATTUNE_OK ||
+        attune_prepare(proof->public_device, problem, NULL, &plan) != ATTUNE_OK) {
+        attune_last_error(proof->context, message, sizeof message);
+        fail_msg("%s: %s", problem_text, message);
+    }
+    proof->public_ran = true;
+    if (driver->allocate(driver, proof->ordinal, BYTES, &memory, &error) != ATTUNE_OK ||
+        driver->fill(driver, proof->ordinal, memory, GUARD_BYTE, BYTES, &error) != ATTUNE_OK) {
+        fail_msg("%s", error.message);
+    }
+    attune_attention_arguments given = *arguments;
+    given.q = given.k = given.v = given.o = memory;
+    given.lse = strstr(problem_text, "lse=1") != NULL ? memory : NULL;
+    attune_status status = attune_launch_attention(plan, &given, NULL, NULL, 0);
+    attune_last_error(proof->context, message, sizeof message);
+    must_say("launch", problem_text, status, message, word);
+    if (driver->synchronize(driver, proof->ordinal, NULL, &error) != ATTUNE_OK ||
+        driver->copy_out(driver, proof->ordinal, output, memory, BYTES, &error) != ATTUNE_OK) {
+        fail_msg("%s", error.message);
+    }
+    for (int i = 0; i < BYTES; i++) {
+        assert_int_equal(output[i], GUARD_BYTE);
+    }
+    driver->release(driver, proof->ordinal, memory, NULL);
+    attune_plan_destroy(plan);
+    attune_problem_destroy(problem);
 }

@@ -56,6 +56,7 @@ enum proof_tensor { PROOF_Q, PROOF_K, PROOF_V, PROOF_O, PROOF_TENSORS };
 
 struct proof_call {
     const char *label; /* names the case in failures */
+    char text[256];    /* the problem as given, likewise */
     struct problem problem;
     struct attention a;             /* sizes, types, strides, scale, dropout's constants, seed, offset */
     int64_t offsets[PROOF_TENSORS]; /* elements between the start of the memory and the first element */
@@ -135,8 +136,26 @@ bool proof_equal_bits(const struct proof_bits *a, const struct proof_bits *b);
 void proof_near(const struct proof_call *call, const char *what, int64_t b, int64_t h, int64_t i, int64_t c,
                 double value, double wanted, double allowed);
 
+/* What attention.forward means, computed in fp64 row by row from the call's own elements (dropout is not looked at):
+ * for inputs without a closed form. `allowed` is what a row's elements may be off by: the roundings of the weights and
+ * of o, and of scores in fp32. */
+struct proof_answers {
+    double *o, *lse, *allowed; /* [batch, heads, seqlen_q] rows; of o with head_dim_v columns */
+};
+struct proof_answers proof_answers(const struct proof_call *call);
+void proof_answers_free(struct proof_answers *answers);
+void proof_check_answers(const struct proof_call *call, const struct proof_answers *answers);
+
 /* The status must be ATTUNE_UNSUPPORTED or ATTUNE_INVALID and both the generator's and the C API's message must have
- * the word: an option that is not built yet is refused by its name. `reason`, when not NULL, gets the message. */
+ * the word: an option that is not built yet is refused by its name. */
 void proof_refused(struct proof *proof, const char *problem_text, const char *word);
+
+/* the same for the struct of attune.h */
+void proof_struct_refused(struct proof *proof, const attune_attention *attention, const char *word);
+
+/* A launch of the problem's plan with these arguments, whose tensors are put in here, must be refused with the word in
+ * its message, o and lse untouched. Nothing is tried for an emulated target, which has no plans. */
+void proof_launch_refused(struct proof *proof, const char *problem_text, const attune_attention_arguments *arguments,
+                          const char *word);
 
 #endif

@@ -31,6 +31,7 @@ void proof_call_make(struct proof_call *call, const char *label, const char *pro
 {
     struct error error = {0};
     *call = (struct proof_call){.label = label};
+    snprintf(call->text, sizeof call->text, "%s", problem_text);
     if (problem_parse(schema_attention_forward(), problem_text, &call->problem, &error) != ATTUNE_OK ||
         attention_from_problem(&call->problem, &call->a, &error) != ATTUNE_OK) {
         fail_msg("%s: %s: %s", label, problem_text, error.message);
@@ -143,7 +144,7 @@ void proof_fail(const struct proof_call *call, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fail_msg("%s: %s: %s", call->label, call->candidate, text);
+    fail_msg("%s (%s): %s: %s", call->label, call->text, call->candidate, text);
     abort(); /* fail_msg does not return, but is not declared so */
 }
 
