@@ -5,6 +5,7 @@
  */
 #include "autotune/measurer_protocol.h"
 #include "autotune/measurer_worker.h"
+#include "base/environment.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static struct remote *remote_of(struct measurer *measurer)
 
 bool measurer_is_local(void)
 {
-    const char *named = getenv("ATTUNE_MEASURE");
+    const char *named = environment_get("ATTUNE_MEASURE");
     return named != NULL && strcmp(named, "none") == 0;
 }
 

@@ -6,6 +6,7 @@
 #include "autotune/measurer_worker.h"
 
 #include "autotune/measurer_protocol.h"
+#include "base/environment.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ static const double hello_seconds = 60.0, transfer_seconds = 60.0, look_seconds 
 
 attune_status measurer_worker_find(char *program, size_t bytes, struct error *error)
 {
-    const char *named = getenv("ATTUNE_MEASURE");
+    const char *named = environment_get("ATTUNE_MEASURE");
     struct error why = {0};
     if (named != NULL && named[0] != '\0') {
         return strchr(named, '/') != NULL && program_find(named, program, bytes, NULL) == ATTUNE_OK

@@ -1,6 +1,8 @@
 /* objects.c - from a candidate to a binary. */
 #include "autotune/objects.h"
 
+#include "base/environment.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +31,7 @@ attune_status road_open(struct object_road *road, struct compiler_pool *pool, st
 
 attune_status stale_accepted(bool *accepted, struct error *error)
 {
-    const char *text = getenv("ATTUNE_STALE");
+    const char *text = environment_get("ATTUNE_STALE");
     *accepted = text == NULL || text[0] == '\0' || strcmp(text, "accept") == 0;
     if (!*accepted && strcmp(text, "retune") != 0) {
         return error_set(error, ATTUNE_INVALID, "ATTUNE_STALE=%s: use accept or retune", text);
@@ -86,6 +88,15 @@ static attune_status take_stored(const struct object_road *road, struct object_j
     if (status != ATTUNE_OK) {
         buffer_clear(&job->bytes);
         return status;
+    }
+    char wanted[TARGET_TEXT_BYTES];
+    target_format(&road->target, wanted);
+    if (strcmp(header.target, wanted) != 0) { /* the key has the target in it: somebody else's under this name */
+        char reason[2 * TARGET_TEXT_BYTES + 64];
+        snprintf(reason, sizeof reason, "it is for %s, its name says %s", header.target, wanted);
+        store_object_reject(road->store, object, reason);
+        buffer_clear(&job->bytes);
+        return ATTUNE_NOT_FOUND;
     }
     job->object = *object;
     job->reused = true;

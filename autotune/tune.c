@@ -58,9 +58,10 @@ static attune_status list_outcomes(struct tuning *t, struct error *error)
 static attune_status open_journal(struct tuning *t, struct error *error)
 {
     record_new_run(t->run);
-    attune_status status = journal_open(&t->journal, t->store, t->run, error);
-    if (status != ATTUNE_OK) {
-        warn_once("journal", "tuning goes on without a journal: %s", error != NULL ? error->message : "");
+    struct error why = {.message = ""};
+    attune_status status = journal_open(&t->journal, t->store, t->run, &why);
+    if (status != ATTUNE_OK) { /* tuning goes on without a journal, as it does without files */
+        store_warn_memory(t->store, &why);
     }
     snprintf(t->result->journal, sizeof t->result->journal, "%s", t->journal.path);
     char problem[PROBLEM_TEXT_BYTES], target[TARGET_TEXT_BYTES];

@@ -108,6 +108,24 @@ static bool read_target(const char *text, size_t length, struct target *target)
     return target_parse(id, target, NULL) == ATTUNE_OK && target->vendor == TARGET_AMD;
 }
 
+/* The driver goes by e_flags, readers of metadata by the note: they must agree (LLVM AMDGPU usage, e_flags of code
+ * object V4 and later: two bits a feature, 0 unsupported, 1 any, 2 off, 3 on). */
+static bool flag_is(uint32_t bits, enum target_feature feature)
+{
+    return feature == TARGET_FEATURE_ON ? bits == 3 : feature == TARGET_FEATURE_OFF ? bits == 2 : bits <= 1;
+}
+
+static attune_status check_flags(uint32_t flags, const struct target *target, struct error *error)
+{
+    char text[TARGET_TEXT_BYTES];
+    if (flag_is(flags >> 8 & 3, target->xnack) && flag_is(flags >> 10 & 3, target->sramecc)) {
+        return ATTUNE_OK;
+    }
+    target_format(target, text);
+    return error_set(error, ATTUNE_CORRUPT, "AMD code object: its metadata says %s, its e_flags 0x%x another target",
+                     text, flags);
+}
+
 /* From gfx90a on AGPRs are the upper part of one register file and the count is of both */
 static bool unified_registers(const struct target *target)
 {
@@ -205,7 +223,10 @@ attune_status codeobject_read_amd(const struct elf *elf, const char *kernel, str
     if (!found) {
         return error_set(error, ATTUNE_NOT_FOUND, "AMD code object: no kernel %s in it", kernel ? kernel : "at all");
     }
-    attune_status status = codeobject_set_kernel(resources, numbers.name, numbers.name_length, error);
+    attune_status status = check_flags(elf->header.e_flags, &target, error);
+    if (status == ATTUNE_OK) {
+        status = codeobject_set_kernel(resources, numbers.name, numbers.name_length, error);
+    }
     if (status == ATTUNE_OK) {
         status = fill(&numbers, &target, resources, error);
     }

@@ -1,6 +1,8 @@
 /* error.c - errors and one-time warnings. */
 #include "base/error.h"
 
+#include "base/environment.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -131,7 +133,7 @@ static bool first_warning(const char *key)
 
 void warn_once(const char *key, const char *format, ...)
 {
-    const char *quiet = getenv("ATTUNE_QUIET");
+    const char *quiet = environment_get("ATTUNE_QUIET");
     if ((quiet && strcmp(quiet, "1") == 0) || !first_warning(key)) {
         return;
     }

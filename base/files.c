@@ -1,6 +1,8 @@
 /* files.c - whole files and safe folders. Every descriptor is close-on-exec; EINTR is retried. */
 #include "base/files.h"
 
+#include "base/environment.h"
+
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,6 +31,36 @@ static attune_status open_error(const char *path, int errno_value, struct error 
     return status;
 }
 
+/* the rest of an open regular file */
+static attune_status read_rest(int file, const struct stat *facts, const char *path, size_t limit, struct buffer *into,
+                               struct error *error)
+{
+    size_t before = into->length;
+    if (facts->st_size > 0 && (uint64_t)facts->st_size <= limit) {
+        buffer_reserve(into, before + (size_t)facts->st_size + 1);
+    }
+    char chunk[4096]; /* small: callers' threads may have small stacks */
+    for (;;) {
+        ssize_t got = read(file, chunk, sizeof chunk);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return error_errno(error, errno, "%s", path);
+        }
+        if (got == 0) {
+            return buffer_ok(into, error);
+        }
+        if ((size_t)got > limit - (into->length - before)) {
+            return error_set(error, ATTUNE_INVALID, "%s is larger than the limit of %zu bytes", path, limit);
+        }
+        buffer_append(into, chunk, (size_t)got);
+        if (into->failed) {
+            return error_no_memory(error);
+        }
+    }
+}
+
 attune_status file_read(const char *path, size_t limit, struct buffer *into, struct error *error)
 {
     attune_status status = ATTUNE_OK;
@@ -39,41 +71,54 @@ attune_status file_read(const char *path, size_t limit, struct buffer *into, str
     }
     if (fstat(file, &facts) != 0) {
         status = error_errno(error, errno, "%s", path);
-        goto out;
-    }
-    if (!S_ISREG(facts.st_mode)) {
+    } else if (!S_ISREG(facts.st_mode)) {
         status = error_set(error, ATTUNE_INVALID, "%s is not a regular file", path);
-        goto out;
+    } else {
+        status = read_rest(file, &facts, path, limit, into, error);
     }
-    size_t before = into->length;
-    if (facts.st_size > 0 && (uint64_t)facts.st_size <= limit) {
-        buffer_reserve(into, before + (size_t)facts.st_size + 1);
+    close(file);
+    return status;
+}
+
+static attune_status check_private_file(const struct stat *facts, size_t limit, struct error *error)
+{
+    if (!S_ISREG(facts->st_mode)) {
+        return error_set(error, ATTUNE_CORRUPT, "it is not a regular file");
     }
-    char chunk[4096]; /* small: callers' threads may have small stacks */
-    for (;;) {
-        ssize_t got = read(file, chunk, sizeof chunk);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            status = error_errno(error, errno, "%s", path);
-            break;
-        }
-        if (got == 0) {
-            status = buffer_ok(into, error);
-            break;
-        }
-        if ((size_t)got > limit - (into->length - before)) {
-            status = error_set(error, ATTUNE_INVALID, "%s is larger than the limit of %zu bytes", path, limit);
-            break;
-        }
-        buffer_append(into, chunk, (size_t)got);
-        if (into->failed) {
-            status = error_no_memory(error);
-            break;
-        }
+    if (facts->st_uid != geteuid() || (facts->st_mode & 022) != 0) {
+        return error_set(error, ATTUNE_CORRUPT, "it belongs to user %ld with mode %04o: others can write it",
+                         (long)facts->st_uid, (unsigned)(facts->st_mode & 07777));
     }
-out:
+    if ((uint64_t)facts->st_size > limit) {
+        return error_set(error, ATTUNE_CORRUPT, "its %llu bytes are more than the limit of %zu",
+                         (unsigned long long)facts->st_size, limit);
+    }
+    return ATTUNE_OK;
+}
+
+attune_status file_read_private(const char *path, size_t limit, struct buffer *into, struct error *error)
+{
+    struct stat facts;
+    /* before opening: to open a device may already do something */
+    if (lstat(path, &facts) != 0) {
+        return open_error(path, errno, error);
+    }
+    attune_status status = check_private_file(&facts, limit, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    int file = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (file < 0) {
+        return open_error(path, errno, error);
+    }
+    if (fstat(file, &facts) != 0) {
+        status = error_errno(error, errno, "%s", path);
+    } else {
+        status = check_private_file(&facts, limit, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = read_rest(file, &facts, path, limit, into, error);
+    }
     close(file);
     return status;
 }
@@ -156,31 +201,17 @@ static void temporary_name(char *name, size_t bytes)
              atomic_fetch_add(&counter, 1), salt);
 }
 
-attune_status file_publish(const char *path, const void *bytes, size_t length, struct error *error)
+/* `folder` holds the temporary, `into` gets the name; both may be one */
+static attune_status publish_between(int folder, int into, const char *path, const void *bytes, size_t length,
+                                     struct error *error)
 {
     attune_status status = ATTUNE_OK;
-    char *folder = strdup(path);
-    char temporary[128];
-    int folder_file = -1, file = -1;
-    if (!folder) {
-        return error_no_memory(error);
-    }
-    char *slash = strrchr(folder, '/');
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    const char *open_name = slash == folder ? "/" : slash ? folder : ".";
-    if (slash) {
-        *slash = '\0';
-    }
-    folder_file = open(open_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder_file < 0) {
-        status = open_error(open_name, errno, error);
-        goto out;
-    }
+    char temporary[128];
     temporary_name(temporary, sizeof temporary);
-    file = openat(folder_file, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int file = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file < 0) {
-        status = error_errno(error, errno, "%s: cannot create a file in %s", path, open_name);
-        goto out;
+        return error_errno(error, errno, "%s: cannot create a file in its folder", path);
     }
     int failed = file_write_fully(file, bytes, length);
     if (!failed && fsync(file) != 0) {
@@ -189,27 +220,49 @@ attune_status file_publish(const char *path, const void *bytes, size_t length, s
     if (close(file) != 0 && !failed) { /* NFS reports a full disk here */
         failed = errno;
     }
-    file = -1;
-    if (!failed && renameat(folder_file, temporary, folder_file, name) != 0) {
+    if (!failed && renameat(folder, temporary, into, name) != 0) {
         failed = errno;
     }
     if (failed) {
-        unlinkat(folder_file, temporary, 0);
-        status = error_errno(error, failed, "%s: cannot write", path);
-        goto out;
+        unlinkat(folder, temporary, 0);
+        return error_errno(error, failed, "%s: cannot write", path);
     }
     /* some file systems refuse to sync a folder; the rename is done either way */
-    if (fsync(folder_file) != 0 && errno == EIO) {
+    if (fsync(into) != 0 && errno == EIO) {
         status = error_errno(error, errno, "%s: cannot sync its folder", path);
     }
-out:
-    if (file >= 0) {
-        close(file);
+    return status;
+}
+
+/* the folder that `path` lies in, "." or "/" where the path says no more; the caller frees it */
+static char *folder_of(const char *path)
+{
+    char *folder = strdup(path);
+    char *slash = folder ? strrchr(folder, '/') : NULL;
+    if (slash) {
+        slash[slash == folder ? 1 : 0] = '\0';
+    } else if (folder) {
+        free(folder);
+        folder = strdup(".");
     }
-    if (folder_file >= 0) {
-        close(folder_file);
+    return folder;
+}
+
+attune_status file_publish(const char *path, const void *bytes, size_t length, struct error *error)
+{
+    char *name = folder_of(path);
+    if (!name) {
+        return error_no_memory(error);
     }
-    free(folder);
+    attune_status status;
+    int folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) {
+        status = open_error(name, errno, error);
+    } else {
+        status = publish_between(folder, folder, path, bytes, length, error);
+        close(folder);
+    }
+    free(name);
     return status;
 }
 
@@ -305,35 +358,118 @@ attune_status folder_make(const char *path, struct error *error)
     return status;
 }
 
-attune_status folder_check_private(const char *path, struct error *error)
+/* opens a private folder of ours; -1 with the reason */
+static int open_private(const char *path, struct error *error)
 {
-    attune_status status = ATTUNE_OK;
     struct stat facts;
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0) {
         struct stat link;
         int reason = errno;
         if (lstat(path, &link) == 0 && S_ISLNK(link.st_mode)) {
-            return error_set(error, ATTUNE_INVALID, "%s is a symbolic link; name the folder itself", path);
+            error_set(error, ATTUNE_INVALID, "%s is a symbolic link; name the folder itself", path);
+        } else {
+            open_error(path, reason, error);
         }
-        return open_error(path, reason, error);
+        return -1;
     }
     if (fstat(folder, &facts) != 0) {
-        status = error_errno(error, errno, "%s", path);
+        error_errno(error, errno, "%s", path);
     } else if (facts.st_uid != geteuid()) {
-        status = error_set(error, ATTUNE_INVALID, "%s belongs to user %ld, not to us (%ld); use a folder of your own",
-                           path, (long)facts.st_uid, (long)geteuid());
+        error_set(error, ATTUNE_INVALID, "%s belongs to user %ld, not to us (%ld); use a folder of your own", path,
+                  (long)facts.st_uid, (long)geteuid());
     } else if (facts.st_mode & 022) {
-        status = error_set(error, ATTUNE_INVALID, "%s can be written by others (mode %04o); chmod go-w it", path,
-                           (unsigned)(facts.st_mode & 07777));
+        error_set(error, ATTUNE_INVALID, "%s can be written by others (mode %04o); chmod go-w it", path,
+                  (unsigned)(facts.st_mode & 07777));
+    } else {
+        return folder;
     }
     close(folder);
+    return -1;
+}
+
+attune_status folder_check_private(const char *path, struct error *error)
+{
+    struct error why = {.message = ""};
+    int folder = open_private(path, &why);
+    if (folder < 0) {
+        return error_set(error, why.status, "%s", why.message);
+    }
+    close(folder);
+    return ATTUNE_OK;
+}
+
+attune_status folder_check_links(const char *path, struct error *error)
+{
+    char *part = strdup(path);
+    attune_status status = part ? ATTUNE_OK : error_no_memory(error);
+    for (char *end = part; part && *end && status == ATTUNE_OK;) {
+        struct stat facts;
+        end += strspn(end, "/");
+        end += strcspn(end, "/");
+        char saved = *end;
+        *end = '\0';
+        if (lstat(part, &facts) == 0 && S_ISLNK(facts.st_mode) && facts.st_uid != 0 && facts.st_uid != geteuid()) {
+            status =
+                error_set(error, ATTUNE_INVALID,
+                          "%s is a symbolic link of user %ld, who could turn it to anywhere; name a folder that is "
+                          "not reached through it",
+                          part, (long)facts.st_uid);
+        }
+        *end = saved;
+    }
+    free(part);
     return status;
+}
+
+attune_status file_publish_private(const char *temporary_folder, const char *path, const void *bytes, size_t length,
+                                   struct error *error)
+{
+    struct error why = {.message = ""};
+    char *name = folder_of(path);
+    if (!name) {
+        return error_no_memory(error);
+    }
+    attune_status status;
+    int temporary = open_private(temporary_folder, &why);
+    int folder = temporary < 0 ? -1 : open_private(name, &why);
+    if (folder < 0) {
+        status = error_set(error, why.status, "%s", why.message);
+    } else {
+        status = publish_between(temporary, folder, path, bytes, length, error);
+        close(folder);
+    }
+    if (temporary >= 0) {
+        close(temporary);
+    }
+    free(name);
+    return status;
+}
+
+void folder_sweep(const char *path, int64_t older_than_seconds)
+{
+    int folder = open_private(path, NULL);
+    DIR *stream = folder >= 0 ? fdopendir(folder) : NULL;
+    if (!stream) {
+        if (folder >= 0) {
+            close(folder);
+        }
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(stream));) {
+        struct stat facts;
+        if (strncmp(entry->d_name, FILE_TEMPORARY_PREFIX, strlen(FILE_TEMPORARY_PREFIX)) == 0 &&
+            fstatat(dirfd(stream), entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(facts.st_mode) &&
+            time(NULL) - facts.st_mtim.tv_sec > older_than_seconds) {
+            unlinkat(dirfd(stream), entry->d_name, 0);
+        }
+    }
+    closedir(stream);
 }
 
 attune_status folder_temporary(char *path, size_t bytes, struct error *error)
 {
-    const char *places[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", getenv("HOME")};
+    const char *places[] = {environment_get("TMPDIR"), "/tmp", "/var/tmp", environment_get("HOME")};
     int reason = ENOENT;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         if (!places[i] || places[i][0] != '/') {

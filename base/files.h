@@ -19,9 +19,22 @@ attune_status file_read(const char *path, size_t limit, struct buffer *into, str
 /* the same for a text: also refused with a NUL byte, which would end it unseen, or a byte order mark */
 attune_status file_read_text(const char *path, size_t limit, struct buffer *into, struct error *error);
 
+/* the same for a file that nobody else may have written: ours, not writable by group or others, not reached through a
+ * link at the last component - of the opened file, not of what the name stood for a moment ago. ATTUNE_CORRUPT when
+ * something else lies there. */
+attune_status file_read_private(const char *path, size_t limit, struct buffer *into, struct error *error);
+
 /* write to a temporary name in the same folder (unique per host, process and thread), fsync, rename over `path`, fsync
  * the folder. On failure the temporary is removed and `path` is as it was. Mode 0600. */
 attune_status file_publish(const char *path, const void *bytes, size_t length, struct error *error);
+
+/* The same with the temporary file in another folder of the same file system; both must be private folders of ours, and
+ * are held open: what others do to their names meanwhile changes nothing. */
+attune_status file_publish_private(const char *temporary_folder, const char *path, const void *bytes, size_t length,
+                                   struct error *error);
+
+/* removes files left by killed writers (FILE_TEMPORARY_PREFIX, older than that many seconds) from a private folder */
+void folder_sweep(const char *path, int64_t older_than_seconds);
 
 /* Could file_write write here? Nothing is touched: for refusing before the work is done. ATTUNE_INVALID for an empty
  * path and a folder, ATTUNE_NOT_FOUND when the folder is missing. */
@@ -40,6 +53,10 @@ attune_status folder_make(const char *path, struct error *error);
 
 /* opened without following a link at the last component; refused when not ours, or when group/others can write */
 attune_status folder_check_private(const char *path, struct error *error);
+
+/* Every symbolic link on the way to `path` must be ours or root's: others could turn theirs to anywhere. The last
+ * component need not exist. */
+attune_status folder_check_links(const char *path, struct error *error);
 
 /* a fresh private folder under $TMPDIR, else /tmp, else /var/tmp, else $HOME; the message names TMPDIR when all fail */
 attune_status folder_temporary(char *path, size_t bytes, struct error *error);

@@ -6,6 +6,7 @@
  */
 #include "base/process_private.h"
 
+#include "base/environment.h"
 #include "base/files.h"
 
 #include <errno.h>
@@ -43,9 +44,9 @@ attune_status program_find(const char *name, char *path, size_t bytes, struct er
         memcpy(path, name, strlen(name) + 1);
         return ATTUNE_OK;
     }
-    const char *search = getenv("PATH");
+    const char *search = environment_get("PATH");
     if (!search) {
-        search = "/usr/local/bin:/usr/bin:/bin";
+        search = ENVIRONMENT_PATH;
     }
     for (const char *entry = search; name[0];) {
         size_t length = strcspn(entry, ":");
@@ -106,8 +107,10 @@ static bool overridden(const char *const *changes, const char *variable)
 /* the strings are shared, the array is the caller's to free; NULL without memory */
 static char **make_environment(const char *const *changes)
 {
+    static char *untrusted[] = {"PATH=" ENVIRONMENT_PATH, NULL};
+    char **inherited = environment_is_trusted() ? environ : untrusted;
     size_t count = 0, used = 0;
-    for (char **variable = environ; variable && *variable; variable++) {
+    for (char **variable = inherited; variable && *variable; variable++) {
         count++;
     }
     for (const char *const *change = changes; change && *change; change++) {
@@ -117,7 +120,7 @@ static char **make_environment(const char *const *changes)
     if (!made) {
         return NULL;
     }
-    for (char **variable = environ; variable && *variable; variable++) {
+    for (char **variable = inherited; variable && *variable; variable++) {
         if (!overridden(changes, *variable)) {
             made[used++] = *variable;
         }

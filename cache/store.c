@@ -1,6 +1,7 @@
 /* store.c - where a store lies, its folders, and the ways in and out that objects and records share. */
 #include "cache/store_internal.h"
 
+#include "base/environment.h"
 #include "base/files.h"
 
 #include <errno.h>
@@ -28,13 +29,18 @@ static bool is_root(const char *path)
 /* the folder by the rules of store_open, or "" with the reason */
 static void choose_root(const char *path, char root[STORE_PATH_BYTES], char reason[256])
 {
-    const char *attune = getenv("ATTUNE_CACHE");
-    const char *xdg = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
+    const char *attune = environment_get("ATTUNE_CACHE");
+    const char *xdg = environment_get("XDG_CACHE_HOME");
+    const char *home = environment_get("HOME");
     char folder[STORE_PATH_BYTES] = "";
     int length = 0;
     root[0] = '\0';
     reason[0] = '\0';
+    if (!environment_is_trusted() && (path == NULL || path[0] == '\0')) {
+        snprintf(reason, 256,
+                 "this process has more rights than its user (setuid), whose variables name no folder for it");
+        return;
+    }
     if (path != NULL && path[0] != '\0') {
         if (path[0] == '/') {
             length = snprintf(root, STORE_PATH_BYTES, "%s", path);
@@ -91,7 +97,8 @@ attune_status store_open(const char *path, struct store **store, struct error *e
         /* a folder that is not there yet is made by the first thing to keep; one that cannot be there is told now */
         struct stat facts;
         bool missing = lstat(made->root, &facts) != 0 && errno == ENOENT;
-        if (!missing && folder_check_private(made->root, &why) != ATTUNE_OK) {
+        if (folder_check_links(made->root, &why) != ATTUNE_OK ||
+            (!missing && folder_check_private(made->root, &why) != ATTUNE_OK)) {
             store_warn_memory(made, &why);
             made->root[0] = '\0';
         }
@@ -166,7 +173,10 @@ static attune_status folder_walk(struct store *store, const char *relative, bool
         return error_set(error, ATTUNE_INVALID, "the path %s/%s is too long", store->root, relative);
     }
     memcpy(path, store->root, length + 1);
-    attune_status status = make ? folder_make(path, error) : ATTUNE_OK;
+    attune_status status = folder_check_links(path, error);
+    if (status == ATTUNE_OK && make) {
+        status = folder_make(path, error);
+    }
     if (status == ATTUNE_OK) {
         status = folder_check_private(path, error);
     }
@@ -200,14 +210,28 @@ attune_status store_folder_make(struct store *store, const char *relative, char 
 
 /* ------------------------------------------------------------------------------------------------ files */
 
+/* Half-written files have a folder of their own, so that those of killed writers are found by one look: the first thing
+ * that a store keeps looks for old ones. */
+static attune_status temporaries_make(struct store *store, char path[STORE_PATH_BYTES], struct error *error)
+{
+    attune_status status = store_folder_make(store, "tmp", path, error);
+    if (status == ATTUNE_OK && !atomic_exchange(&store->swept, true)) {
+        folder_sweep(path, STORE_TEMPORARY_SECONDS);
+    }
+    return status;
+}
+
 attune_status store_publish(struct store *store, const char *folder, const char *name, const void *bytes, size_t length,
                             struct error *error)
 {
-    char path[STORE_PATH_BYTES];
+    char path[STORE_PATH_BYTES], temporaries[STORE_PATH_BYTES];
     attune_status status = ATTUNE_OK;
     /* the folder may be deleted between making it and writing: a few rounds outlast that */
     for (int round = 0; round < 8; round++) {
-        status = store_folder_make(store, folder, path, error);
+        status = temporaries_make(store, temporaries, error);
+        if (status == ATTUNE_OK) {
+            status = store_folder_make(store, folder, path, error);
+        }
         if (status == ATTUNE_OK) {
             size_t used = strlen(path);
             if (used + strlen(name) + 2 > sizeof path) {
@@ -219,7 +243,7 @@ attune_status store_publish(struct store *store, const char *folder, const char 
             if (lstat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) {
                 store_set_aside(store, path + strlen(store->root) + 1, "it is not a regular file");
             }
-            status = file_publish(path, bytes, length, error);
+            status = file_publish_private(temporaries, path, bytes, length, error);
             if (status == ATTUNE_OK) {
                 return ATTUNE_OK;
             }
@@ -232,29 +256,6 @@ attune_status store_publish(struct store *store, const char *folder, const char 
         }
     }
     return status;
-}
-
-attune_status store_read(const char *path, size_t limit, struct buffer *into, struct error *error)
-{
-    struct stat facts;
-    if (lstat(path, &facts) != 0) {
-        if (errno == ENOENT || errno == ENOTDIR) {
-            return error_set(error, ATTUNE_NOT_FOUND, "%s is not there", path);
-        }
-        return error_errno(error, errno, "%s", path);
-    }
-    if (!S_ISREG(facts.st_mode)) {
-        return error_set(error, ATTUNE_CORRUPT, "it is not a regular file");
-    }
-    if (facts.st_uid != geteuid() || (facts.st_mode & 022) != 0) {
-        return error_set(error, ATTUNE_CORRUPT, "it belongs to user %ld with mode %04o: others can write it",
-                         (long)facts.st_uid, (unsigned)(facts.st_mode & 07777));
-    }
-    if ((uint64_t)facts.st_size > limit) {
-        return error_set(error, ATTUNE_CORRUPT, "its %llu bytes are more than the limit of %zu",
-                         (unsigned long long)facts.st_size, limit);
-    }
-    return file_read(path, limit, into, error);
 }
 
 void store_set_aside(struct store *store, const char *relative, const char *reason)

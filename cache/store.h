@@ -6,6 +6,7 @@
  *   journals/<run>.jsonl
  *   blocked/<2 hex>/<64 hex>.json                    objects that hung, crashed or never finished compiling
  *   rejected/                                        what failed its check, set aside
+ *   tmp/                                             half-written files, until they are renamed into place
  *
  * Everything is published by write-to-temporary, fsync, rename: no lock is needed for correctness (NFS, kill -9).
  * Readers trust nothing. Folders that others can write, are not ours, or are links, are refused. A store that cannot be
@@ -33,6 +34,10 @@ const char *store_path(const struct store *store); /* "" when in memory */
 /* something that was put since opening is in memory alone, for want of a folder that takes it: it ends with the process
  */
 bool store_is_volatile(const struct store *store);
+
+/* The warning that things are kept in memory from now on, once a store: also for who writes into the store by himself,
+ * as journals do. */
+void store_warn_memory(const struct store *store, const struct error *error);
 
 /* ---- keys ---- */
 struct object_key {
@@ -63,6 +68,9 @@ attune_status store_object_put(struct store *store, const struct digest *object,
 /* ATTUNE_NOT_FOUND on a miss; a damaged or misnamed entry is moved to rejected/, warned once, and is a miss */
 attune_status store_object_get(struct store *store, const struct digest *object, struct object_header *header,
                                struct buffer *bytes, struct error *error);
+/* What the header says is no proof of what the caller expects: an object that does not serve where a record or key says
+ * it does is set aside like a damaged one, warned once, and made again. */
+void store_object_reject(struct store *store, const struct digest *object, const char *reason);
 bool store_object_has(struct store *store, const struct digest *object); /* by name only */
 /* an object of the same source key by any compiler; newest first */
 attune_status store_object_find_source(struct store *store, const struct digest *source, struct digest *object,

@@ -104,7 +104,7 @@ attune_status store_blocked_get(struct store *store, const struct digest *object
         status = path_join(path, sizeof path, folder, name, &why);
     }
     if (status == ATTUNE_OK) {
-        status = store_read(path, BLOCKED_BYTES_MAX, &file, &why);
+        status = file_read_private(path, BLOCKED_BYTES_MAX, &file, &why);
     }
     if (status == ATTUNE_OK && !decode(&file, object, blocked)) {
         status = error_set(&why, ATTUNE_CORRUPT, "it is no note of a blocked object");

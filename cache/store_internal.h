@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { STORE_PATH_BYTES = PATH_MAX };
+enum { STORE_PATH_BYTES = PATH_MAX, STORE_TEMPORARY_SECONDS = 3600 };
 
 struct memory_object {
     struct memory_object *next;
@@ -37,6 +37,7 @@ struct store {
     struct memory_object *objects; /* newest first */
     struct memory_record *records; /* newest first */
     atomic_bool in_memory;         /* a put ended here */
+    atomic_bool swept;             /* tmp/ was looked through for what killed writers left */
 };
 
 /* the folder `relative` under the root, checked for being private at each level; ATTUNE_NOT_FOUND when it is not there
@@ -52,16 +53,9 @@ attune_status store_folder_make(struct store *store, const char *relative, char 
 attune_status store_publish(struct store *store, const char *folder, const char *name, const void *bytes, size_t length,
                             struct error *error);
 
-/* a private regular file of ours, whole. ATTUNE_NOT_FOUND when there is none, ATTUNE_CORRUPT when something else lies
- * there */
-attune_status store_read(const char *path, size_t limit, struct buffer *into, struct error *error);
-
 /* move a bad entry (path relative to the root) to rejected/, warn once; never fails: what cannot be moved stays a miss
  */
 void store_set_aside(struct store *store, const char *relative, const char *reason);
-
-/* the warning that things are kept in memory from now on */
-void store_warn_memory(const struct store *store, const struct error *error);
 
 void object_relative_folder(const struct digest *object, char folder[STORE_PATH_BYTES]); /* objects/ab */
 void source_relative_folder(const struct digest *source, char folder[STORE_PATH_BYTES]); /* sources/ab/<hex> */

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WALK_DEPTH_MAX = 4, TEMPORARY_SECONDS = 3600 };
+enum { WALK_DEPTH_MAX = 4 };
 
 /* ------------------------------------------------------------------------------------------------ walk */
 
@@ -131,7 +131,7 @@ static attune_status check_object(struct verify *verify, const struct store_entr
     if (status != ATTUNE_OK) {
         return error_set(why, status, "its name is not an object's");
     }
-    status = store_read(path, OBJECT_FILE_BYTES_MAX, &file, why);
+    status = file_read_private(path, OBJECT_FILE_BYTES_MAX, &file, why);
     if (status == ATTUNE_OK) {
         status = object_file_decode(&object, buffer_string(&file), file.length, NULL, &payload, &bytes, why);
     }
@@ -271,7 +271,7 @@ static attune_status prune_first(void *data, const struct store_entry *entry, st
     case STORE_OBJECT:
         return prune_collect(prune, entry, error);
     case STORE_TEMPORARY:
-        if (prune->rule->rejected && prune->now - entry->modified > TEMPORARY_SECONDS) {
+        if (prune->rule->rejected && prune->now - entry->modified > STORE_TEMPORARY_SECONDS) {
             drop(prune, entry);
         }
         return ATTUNE_OK;

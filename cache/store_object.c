@@ -1,6 +1,7 @@
 /* store_object.c - objects: keys, publication, reading, and the index from source keys. */
 #include "cache/store_internal.h"
 
+#include "base/codeobject.h"
 #include "base/files.h"
 
 #include <dirent.h>
@@ -54,12 +55,35 @@ void source_relative_folder(const struct digest *source, char folder[STORE_PATH_
     snprintf(folder, STORE_PATH_BYTES, "sources/%.2s/%s", hex, hex);
 }
 
+/* Code tells its own target (AMD: e_flags and note, NVIDIA: e_flags, host: note) and kernels; they must be the
+ * header's. What is no ELF file at all is left to the driver. */
+static attune_status check_payload(const struct object_header *header, const char *payload, size_t bytes,
+                                   struct error *error)
+{
+    struct resources code;
+    struct error why = {.message = ""};
+    if (bytes < 4 || memcmp(payload, "\177ELF", 4) != 0) {
+        return ATTUNE_OK;
+    }
+    if (codeobject_resources(payload, bytes, header->kernel, &code, &why) != ATTUNE_OK) {
+        return error_set(error, ATTUNE_CORRUPT, "%s", why.message);
+    }
+    if (strcmp(code.target, header->target) != 0) {
+        return error_set(error, ATTUNE_CORRUPT, "its header says %s, its code is for %s", header->target, code.target);
+    }
+    return ATTUNE_OK;
+}
+
 /* reads the whole file of an object; what does not belong there is set aside and is a miss */
 static attune_status read_file(struct store *store, const struct digest *object, struct object_header *header,
                                struct buffer *file, const char **payload, size_t *bytes, struct error *error)
 {
     char folder[STORE_PATH_BYTES], path[STORE_PATH_BYTES], relative[STORE_PATH_BYTES], hex[DIGEST_HEX_BYTES];
     struct error why = {0};
+    struct object_header scratch;
+    if (header == NULL) {
+        header = &scratch;
+    }
     digest_hex(object, hex);
     object_relative_folder(object, relative);
     attune_status status = store_folder_open(store, relative, folder, &why);
@@ -67,10 +91,13 @@ static attune_status read_file(struct store *store, const struct digest *object,
         status = path_join(path, sizeof path, folder, hex, &why);
     }
     if (status == ATTUNE_OK) {
-        status = store_read(path, OBJECT_FILE_BYTES_MAX, file, &why);
+        status = file_read_private(path, OBJECT_FILE_BYTES_MAX, file, &why);
     }
     if (status == ATTUNE_OK) {
         status = object_file_decode(object, file->data, file->length, header, payload, bytes, &why);
+    }
+    if (status == ATTUNE_OK) {
+        status = check_payload(header, *payload, *bytes, &why);
     }
     if (status == ATTUNE_OK || status == ATTUNE_NO_MEMORY) {
         return status == ATTUNE_OK ? ATTUNE_OK : error_set(error, status, "%s", why.message);
@@ -188,6 +215,19 @@ attune_status store_object_get(struct store *store, const struct digest *object,
     }
     buffer_free(&file);
     return status;
+}
+
+void store_object_reject(struct store *store, const struct digest *object, const char *reason)
+{
+    char relative[STORE_PATH_BYTES], hex[DIGEST_HEX_BYTES];
+    if (store->root[0] == '\0') {
+        return;
+    }
+    digest_hex(object, hex);
+    object_relative_folder(object, relative);
+    size_t used = strlen(relative);
+    snprintf(relative + used, sizeof relative - used, "/%s", hex);
+    store_set_aside(store, relative, reason);
 }
 
 bool store_object_has(struct store *store, const struct digest *object)

@@ -88,7 +88,7 @@ attune_status store_record_read(const char *path, const char *folder, const char
     struct buffer json = BUFFER_INIT;
     char device[128], own_folder[STORE_PATH_BYTES], own_name[NAME_MAX + 1];
     memset(record, 0, sizeof *record);
-    attune_status status = store_read(path, RECORD_BYTES_MAX, &json, error);
+    attune_status status = file_read_private(path, RECORD_BYTES_MAX, &json, error);
     if (status == ATTUNE_OK) {
         status = record_from_json(buffer_string(&json), json.length, record, error);
     }

@@ -1,4 +1,5 @@
 /* cmd_doctor.c - `attune doctor`: everything that decides whether kernels can be made, kept and run here. */
+#include "base/environment.h"
 #include "base/files.h"
 #include "cache/store.h"
 #include "cli/cli.h"
@@ -49,7 +50,7 @@ static json_t *survey_environment(void)
 {
     json_t *rows = json_array();
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-        const char *value = getenv(variables[i].name);
+        const char *value = environment_get(variables[i].name);
         json_t *row = json_object();
         json_set_text(row, "name", variables[i].name);
         if (value != NULL) {
@@ -268,7 +269,7 @@ static attune_status run(struct cli *cli, struct error *error)
     }
     struct error compiler_error = {0};
     attune_status compiler_status = survey_compilers(&compilers, &compiler_error);
-    const char *path = getenv("ATTUNE_TEMPLATE_PATH");
+    const char *path = environment_get("ATTUNE_TEMPLATE_PATH");
     json_object_set_new(cli->result, "drivers", survey_drivers());
     json_object_set_new(cli->result, "compilers", compilers != NULL ? compilers : json_array());
     json_object_set_new(cli->result, "targets", survey_targets(cli));

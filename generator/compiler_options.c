@@ -1,6 +1,8 @@
 /* compiler_options.c - the flags of every compiler as text. */
 #include "generator/compiler_options.h"
 
+#include "base/environment.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,7 +74,7 @@ const char *compiler_options_text(const struct target *target, enum compiler_kin
 
 attune_status compiler_code_object(int requested, int *code_object, struct error *error)
 {
-    const char *text = getenv("ATTUNE_CODE_OBJECT");
+    const char *text = environment_get("ATTUNE_CODE_OBJECT");
     *code_object = 0;
     if (requested == 0 && text != NULL && *text != '\0') {
         if (strlen(text) != 1 || *text < '4' || *text > '6') {

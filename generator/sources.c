@@ -1,6 +1,7 @@
 /* sources.c - reading template files from folders or from the embedded table. */
 #include "generator/sources.h"
 
+#include "base/environment.h"
 #include "base/files.h"
 
 #include <dirent.h>
@@ -15,7 +16,7 @@ attune_status sources_open(struct sources *sources, const char *path, struct err
 {
     memset(sources, 0, sizeof *sources);
     if (path == NULL) {
-        path = getenv("ATTUNE_TEMPLATE_PATH");
+        path = environment_get("ATTUNE_TEMPLATE_PATH");
     }
     if (path == NULL || path[0] == '\0') {
         return ATTUNE_OK;

@@ -1,6 +1,8 @@
 /* context.c - contexts: options, environment, errors by thread, schemas, the jit handler. */
 #include "runtime/context.h"
 
+#include "base/environment.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,7 +165,7 @@ static attune_status read_mode(attune_jit_mode asked, attune_jit_mode *mode, str
                    : error_set(error, ATTUNE_INVALID,
                                "options.jit=%d is not a mode; use ATTUNE_JIT_FORBID, _COMPILE or _TUNE", (int)asked);
     }
-    const char *text = getenv("ATTUNE_JIT");
+    const char *text = environment_get("ATTUNE_JIT");
     *mode = ATTUNE_JIT_COMPILE;
     if (text == NULL || text[0] == '\0') {
         return ATTUNE_OK;
@@ -179,7 +181,7 @@ static attune_status read_mode(attune_jit_mode asked, attune_jit_mode *mode, str
 
 static attune_status read_stale(bool *retune, struct error *error)
 {
-    const char *text = getenv("ATTUNE_STALE");
+    const char *text = environment_get("ATTUNE_STALE");
     *retune = text != NULL && strcmp(text, "retune") == 0;
     if (text == NULL || text[0] == '\0' || *retune || strcmp(text, "accept") == 0) {
         return ATTUNE_OK;

@@ -1,6 +1,8 @@
 /* driver_library.c - finding vendor libraries and their functions. */
 #include "runtime/driver_library.h"
 
+#include "base/environment.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +11,7 @@
 attune_status driver_library_open(const char *variable, const char *const *names, void **library, char *path,
                                   size_t path_bytes, struct error *error)
 {
-    const char *chosen = getenv(variable);
+    const char *chosen = environment_get(variable);
     if (chosen != NULL && chosen[0] != '\0') {
         *library = dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
         if (*library == NULL) {

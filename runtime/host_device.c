@@ -7,6 +7,7 @@
  */
 #include "runtime/host_device.h"
 
+#include "base/environment.h"
 #include "base/thread.h"
 #include "runtime/host_team.h"
 
@@ -57,7 +58,7 @@ attune_status host_device_schedule(enum host_schedule *schedule, struct error *e
         *schedule = (enum host_schedule)chosen;
         return ATTUNE_OK;
     }
-    const char *text = getenv("ATTUNE_HOST_SCHEDULE");
+    const char *text = environment_get("ATTUNE_HOST_SCHEDULE");
     if (text == NULL || text[0] == '\0') {
         *schedule = HOST_ROUND_ROBIN;
         return ATTUNE_OK;
@@ -207,7 +208,7 @@ static void *helper_main(void *unused)
 
 static int workers_wanted(void)
 {
-    const char *text = getenv("ATTUNE_HOST_WORKERS");
+    const char *text = environment_get("ATTUNE_HOST_WORKERS");
     if (text != NULL && text[0] != '\0') {
         char *end;
         long value = strtol(text, &end, 10);

@@ -38,8 +38,11 @@ attune_status module_acquire(attune_device *device, const struct record *record,
         goto out;
     }
     status = store_object_get(device->context->store, &record->object, &header, &bytes, error);
-    if (status == ATTUNE_OK) {
-        status = check_target(device, &header, error);
+    struct error reason = {.message = ""};
+    if (status == ATTUNE_OK && check_target(device, &header, &reason) != ATTUNE_OK) {
+        /* the record is for this device, its object is not: somebody else's under this name */
+        store_object_reject(device->context->store, &record->object, reason.message);
+        status = error_set(error, ATTUNE_NOT_FOUND, "%s", reason.message);
     }
     if (status == ATTUNE_OK && (made = calloc(1, sizeof *made)) == NULL) {
         status = error_no_memory(error);

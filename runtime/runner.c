@@ -7,6 +7,7 @@
 #include "runtime/runner.h"
 
 #include "base/codeobject.h"
+#include "base/environment.h"
 #include "base/files.h"
 #include "base/process.h"
 
@@ -376,7 +377,7 @@ static void excerpt(const char *text, char report[REPORT_BYTES])
 
 static void sanitizer_variable(char *text, size_t bytes, const char *name, const char *ours)
 {
-    const char *theirs = getenv(name); /* the user's options come last and win */
+    const char *theirs = environment_get(name); /* the user's options come last and win */
     snprintf(text, bytes, "%s=%s%s%s", name, ours, theirs && theirs[0] ? ":" : "", theirs ? theirs : "");
 }
 
@@ -610,7 +611,7 @@ attune_status runner_find(const char *sanitizer, char *path, size_t bytes, struc
         if (strcmp(sanitizer, runners[i].sanitizer) != 0) {
             continue;
         }
-        const char *chosen = getenv(runners[i].variable);
+        const char *chosen = environment_get(runners[i].variable);
         if (chosen != NULL && chosen[0] != '\0') {
             if (program_find(chosen, path, bytes, NULL) != ATTUNE_OK) {
                 return error_set(error, ATTUNE_NO_TOOLCHAIN, "%s=%s cannot be run", runners[i].variable, chosen);

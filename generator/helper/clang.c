@@ -4,6 +4,7 @@
  */
 #include "generator/helper/helper.h"
 
+#include "base/environment.h"
 #include "base/files.h"
 #include "generator/compiler_options.h"
 
@@ -89,8 +90,8 @@ static void add_clang(struct helper *helper, const char *name)
 
 static void search(struct helper *helper)
 {
-    const char *named = getenv("ATTUNE_CLANG");
-    const char *rocm = getenv("ROCM_PATH");
+    const char *named = environment_get("ATTUNE_CLANG");
+    const char *rocm = environment_get("ROCM_PATH");
     char name[PATH_MAX];
     if (helper->clang_searched) {
         return;
@@ -139,7 +140,7 @@ static attune_status choose(struct helper *helper, const struct target *target, 
     char names[512] = "";
     size_t used = 0;
     const struct clang *without_lld = NULL;
-    const char *named = getenv("ATTUNE_CLANG");
+    const char *named = environment_get("ATTUNE_CLANG");
     search(helper);
     for (int i = 0; i < helper->clang_count; i++) {
         struct clang *clang = helper->clangs[i];

@@ -7,6 +7,7 @@
 #include "generator/helper/helper.h"
 
 #include "base/elf_reader.h"
+#include "base/environment.h"
 #include "base/files.h"
 
 #include <dlfcn.h>
@@ -286,7 +287,7 @@ static attune_status with_program(struct helper *helper, const char *program, co
 
 static bool find_cuda_program(const char *name, char path[PATH_MAX])
 {
-    const char *roots[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
+    const char *roots[] = {environment_get("CUDA_HOME"), environment_get("CUDA_PATH"), "/usr/local/cuda"};
     if (run_find(name, path, NULL)) {
         return true;
     }

@@ -6,6 +6,7 @@
  */
 #include "generator/helper/helper.h"
 
+#include "base/environment.h"
 #include "generator/compiler_options.h"
 
 #include <dlfcn.h>
@@ -38,7 +39,7 @@ static const char *const loaded_parts[] = {"amd_comgr", "amdhip64", "hiprtc", "l
 
 static void *open_one(const char *name)
 {
-    const char *rocm = getenv("ROCM_PATH");
+    const char *rocm = environment_get("ROCM_PATH");
     const char *folders[] = {NULL, rocm, "/opt/rocm"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         char path[PATH_MAX];

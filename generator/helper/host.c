@@ -7,6 +7,7 @@
  */
 #include "generator/helper/helper.h"
 
+#include "base/environment.h"
 #include "base/files.h"
 #include "generator/compiler_options.h"
 
@@ -77,7 +78,7 @@ static attune_status choose(struct helper *helper, enum sanitize sanitize, struc
                             struct error *error)
 {
     char versioned[2][32];
-    const char *named = getenv("ATTUNE_CXX");
+    const char *named = environment_get("ATTUNE_CXX");
     const char *names[7] = {named};
     int count = 0;
     char seen[512] = "";

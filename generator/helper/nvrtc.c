@@ -8,6 +8,7 @@
  */
 #include "generator/helper/helper.h"
 
+#include "base/environment.h"
 #include "generator/compiler_options.h"
 #include "generator/compiler_protocol.h"
 
@@ -45,7 +46,7 @@ static void *open_library(void)
 {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
     static const char *const below[] = {"lib64", "targets/x86_64-linux/lib", "lib"};
-    const char *roots[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
+    const char *roots[] = {environment_get("CUDA_HOME"), environment_get("CUDA_PATH"), "/usr/local/cuda"};
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
         void *library = dlopen(names[n], RTLD_NOW | RTLD_LOCAL);
         for (size_t r = 0; library == NULL && r < sizeof roots / sizeof roots[0]; r++) {
