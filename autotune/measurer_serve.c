@@ -211,16 +211,15 @@ static attune_status serve(struct service *service, const struct message *reques
 static bool receive(struct service *service, struct message *request)
 {
     unsigned char header[PROTOCOL_HEADER_BYTES];
-    uint32_t kind, length;
+    struct message_head head;
     buffer_clear(&service->payload);
-    if (!read_exactly(service->input, header, sizeof header) ||
-        message_header(header, &kind, &length, NULL) != ATTUNE_OK ||
-        !buffer_reserve(&service->payload, (size_t)length + 1) ||
-        !read_exactly(service->input, service->payload.data, length)) {
+    if (!read_exactly(service->input, header, sizeof header) || message_header(header, &head, NULL) != ATTUNE_OK ||
+        !buffer_reserve(&service->payload, (size_t)head.payload_bytes + 1) ||
+        !read_exactly(service->input, service->payload.data, head.payload_bytes)) {
         return false;
     }
-    service->payload.length = length;
-    return message_parse(kind, service->payload.data, length, request, NULL) == ATTUNE_OK;
+    service->payload.length = head.payload_bytes;
+    return message_parse(head.kind, service->payload.data, head.payload_bytes, request, NULL) == ATTUNE_OK;
 }
 
 int measurer_serve(int input, int output)

@@ -123,7 +123,7 @@ static attune_status read_message(struct measurer_worker *worker, const struct m
                                   struct error *error)
 {
     unsigned char header[PROTOCOL_HEADER_BYTES];
-    uint32_t kind, length;
+    struct message_head head = {0};
     attune_status status = await(worker, limits, fate, error);
     if (status != ATTUNE_OK) {
         return status;
@@ -132,18 +132,18 @@ static attune_status read_message(struct measurer_worker *worker, const struct m
     double deadline = clock_seconds() + transfer_seconds;
     status = process_read(&worker->process, header, sizeof header, deadline, 0, error);
     if (status == ATTUNE_OK) {
-        status = message_header(header, &kind, &length, error);
+        status = message_header(header, &head, error);
     }
     if (status == ATTUNE_OK) {
         buffer_clear(payload);
-        status = buffer_reserve(payload, (size_t)length + 1) ? ATTUNE_OK : error_no_memory(error);
+        status = buffer_reserve(payload, (size_t)head.payload_bytes + 1) ? ATTUNE_OK : error_no_memory(error);
     }
     if (status == ATTUNE_OK) {
-        status = process_read(&worker->process, payload->data, length, deadline, 0, error);
+        status = process_read(&worker->process, payload->data, head.payload_bytes, deadline, 0, error);
     }
     if (status == ATTUNE_OK) {
-        payload->length = length;
-        status = message_parse(kind, payload->data, length, message, error);
+        payload->length = head.payload_bytes;
+        status = message_parse(head.kind, payload->data, head.payload_bytes, message, error);
     }
     *fate = status == ATTUNE_OK ? MEASURER_WELL : *fate;
     return status;

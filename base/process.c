@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { KEPT_BYTES = 65536, OUTPUT_BYTES = 1 << 20 };
+enum { KEPT_BYTES = 65536, OUTPUT_BYTES = 1 << 20, DRAIN_ROUNDS = 256 };
 static const double rss_interval = 0.1;    /* seconds between looks at the resident set: /proc is not free */
 static const double blind_interval = 0.01; /* without pidfd (kernels before 5.3) an exit is seen by looking */
 
@@ -89,8 +89,9 @@ static ssize_t write_quietly(int file, const void *bytes, size_t length)
 /* appends what is there, keeping the buffer within `limit`; false at the end of the stream */
 static bool drain(int file, struct buffer *into, size_t limit)
 {
-    char chunk[16384];
-    for (;;) {
+    char chunk[4096]; /* callers' threads may have small stacks */
+    /* not for ever: a program that writes as fast as we read must not keep us from looking at the clock */
+    for (int round = 0; round < DRAIN_ROUNDS; round++) {
         ssize_t got = read(file, chunk, sizeof chunk);
         if (got < 0 && errno == EINTR) {
             continue;
@@ -101,6 +102,7 @@ static bool drain(int file, struct buffer *into, size_t limit)
         size_t room = into->length < limit ? limit - into->length : 0;
         buffer_append(into, chunk, (size_t)got < room ? (size_t)got : room);
     }
+    return true;
 }
 
 static void close_file(int *file)

@@ -177,8 +177,8 @@ static attune_status explain(attune_status status, const char *doing, const stru
 }
 
 /* one request to any worker; an idle worker that died meanwhile is replaced and costs nobody a failure */
-static attune_status ask(struct compiler_pool *pool, const char *doing, const struct buffer *frame,
-                         struct buffer *payload, struct message *reply, struct buffer *errors, struct error *error)
+static attune_status ask(struct compiler_pool *pool, const char *doing, struct buffer *frame, struct buffer *payload,
+                         struct message *reply, struct buffer *errors, struct error *error)
 {
     int index = take_worker(pool);
     struct worker *worker = &pool->workers[index];
@@ -187,7 +187,7 @@ static attune_status ask(struct compiler_pool *pool, const char *doing, const st
         worker_stop(worker);
     }
     if (!worker->running) {
-        status = worker_start(worker, pool->helper, error);
+        status = worker_start(worker, pool->helper, pool->limits.seconds, error);
     }
     if (status == ATTUNE_OK) {
         status = worker_exchange(worker, frame, &pool->limits, payload, reply, errors, error);

@@ -7,7 +7,7 @@ static const uint32_t protocol_magic = 0x484e5441; /* "ATNH" */
 
 void message_begin(struct buffer *frame, uint32_t kind)
 {
-    uint32_t header[4] = {protocol_magic, PROTOCOL_VERSION, kind, 0};
+    uint32_t header[PROTOCOL_HEADER_BYTES / 4] = {protocol_magic, PROTOCOL_VERSION, kind, 0, 0};
     buffer_clear(frame);
     buffer_append(frame, header, sizeof header);
 }
@@ -53,9 +53,14 @@ attune_status message_end(struct buffer *frame, struct error *error)
     return ATTUNE_OK;
 }
 
-attune_status message_header(const void *header, uint32_t *kind, uint32_t *payload_bytes, struct error *error)
+void message_set_request(struct buffer *frame, uint32_t request)
 {
-    uint32_t words[4];
+    memcpy(frame->data + 16, &request, sizeof request);
+}
+
+attune_status message_header(const void *header, struct message_head *head, struct error *error)
+{
+    uint32_t words[PROTOCOL_HEADER_BYTES / 4];
     memcpy(words, header, sizeof words);
     if (words[0] != protocol_magic) {
         return error_set(error, ATTUNE_CORRUPT, "the bytes read are no message of attune's programs");
@@ -72,8 +77,7 @@ attune_status message_header(const void *header, uint32_t *kind, uint32_t *paylo
                          "a message of %u bytes to or from a program of attune is over the limit of %d", words[3],
                          PROTOCOL_PAYLOAD_BYTES);
     }
-    *kind = words[2];
-    *payload_bytes = words[3];
+    *head = (struct message_head){words[2], words[3], words[4]};
     return ATTUNE_OK;
 }
 

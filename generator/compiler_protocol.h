@@ -1,10 +1,11 @@
 /* compiler_protocol.h - frames between the pool and attune-helper, over the helper's stdin and stdout.
  *
- * A frame is a 16-byte header (magic, version, kind, payload length; little-endian words) and a payload of fields
- * (key, length, bytes, NUL). Both sides refuse a frame over PROTOCOL_PAYLOAD_BYTES before reading its payload, and
- * every length inside a payload is checked against what is left of it. The protocol is private to one build of the
- * library and its programs: another version is refused, never interpreted. autotune/measurer_protocol.h builds on the
- * same frames.
+ * A frame is a 20-byte header (magic, version, kind, payload length, request number; little-endian words) and a payload
+ * of fields (key, length, bytes, NUL). A reply carries the number of its request: an answer that comes late, or twice,
+ * never passes for the answer to another question. Both sides refuse a frame over PROTOCOL_PAYLOAD_BYTES before reading
+ * its payload, and every length inside a payload is checked against what is left of it. The protocol is private to one
+ * build of the library and its programs: another version is refused, never interpreted.
+ * autotune/measurer_protocol.h builds on the same frames.
  */
 #ifndef GENERATOR_COMPILER_PROTOCOL_H
 #define GENERATOR_COMPILER_PROTOCOL_H
@@ -17,8 +18,8 @@
 #include <stdint.h>
 
 enum {
-    PROTOCOL_VERSION = 1,
-    PROTOCOL_HEADER_BYTES = 16,
+    PROTOCOL_VERSION = 2,
+    PROTOCOL_HEADER_BYTES = 20,
     PROTOCOL_PAYLOAD_BYTES = 64 << 20,
     PROTOCOL_SOURCE_BYTES = 16 << 20, /* of one compile's source */
     PROTOCOL_LOG_BYTES = 1 << 20,     /* of one compile's log */
@@ -65,8 +66,16 @@ void message_add_text(struct buffer *frame, uint32_t key, const char *text);
 void message_add_integer(struct buffer *frame, uint32_t key, int64_t value);
 attune_status message_end(struct buffer *frame, struct error *error);
 
+/* into a frame that is whole; 0 in those that nobody asked for */
+void message_set_request(struct buffer *frame, uint32_t request);
+
+struct message_head {
+    uint32_t kind;
+    uint32_t payload_bytes;
+    uint32_t request;
+};
 /* ATTUNE_CORRUPT for a wrong magic, ATTUNE_UNSUPPORTED for another version, ATTUNE_INVALID past the limit */
-attune_status message_header(const void *header, uint32_t *kind, uint32_t *payload_bytes, struct error *error);
+attune_status message_header(const void *header, struct message_head *head, struct error *error);
 /* fields point into `payload`, which must outlive the message */
 attune_status message_parse(uint32_t kind, const void *payload, size_t length, struct message *message,
                             struct error *error);

@@ -5,6 +5,7 @@
  */
 #include "generator/compiler_worker.h"
 
+#include "base/environment.h"
 #include "base/files.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ uint64_t worker_starts(void)
 
 attune_status worker_find_helper(const char *path, char *helper, size_t bytes, struct error *error)
 {
-    const char *named = path != NULL ? path : getenv("ATTUNE_HELPER");
+    const char *named = path != NULL ? path : environment_get("ATTUNE_HELPER");
     if (named != NULL && *named != '\0') {
         if (access(named, X_OK) != 0) {
             return error_set(error, ATTUNE_NO_TOOLCHAIN, "the helper program %s (%s) cannot be run: %s", named,
@@ -79,8 +80,8 @@ static bool folder_has_room(const char *folder)
 
 static attune_status worker_folder(char *folder, size_t bytes, struct error *error)
 {
-    const char *wanted = getenv("TMPDIR");
-    const char *others[] = {"/tmp", "/var/tmp", getenv("HOME")};
+    const char *wanted = environment_get("TMPDIR");
+    const char *others[] = {"/tmp", "/var/tmp", environment_get("HOME")};
     if (wanted == NULL || *wanted == '\0') {
         wanted = "/tmp";
     }
@@ -160,14 +161,12 @@ static attune_status read_bytes(struct worker *worker, struct buffer *into, size
             process_errors(&worker->process, errors, PROTOCOL_LOG_BYTES);
         }
         if ((files[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
-            char block[65536];
-            size_t left = wanted - into->length;
-            ssize_t got = read(worker->process.from_child, block, left < sizeof block ? left : sizeof block);
+            /* straight into the buffer, which has the room: callers' threads may have small stacks */
+            ssize_t got = read(worker->process.from_child, into->data + into->length, wanted - into->length);
             if (got > 0) {
-                buffer_append(into, block, (size_t)got);
-                continue;
-            }
-            if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
+                into->length += (size_t)got;
+                into->data[into->length] = '\0';
+            } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
                 describe_end(worker, how, sizeof how);
                 process_errors(&worker->process, errors, PROTOCOL_LOG_BYTES);
                 return error_set(error, ATTUNE_COMPILE_FAILED, "the compiler's process %s", how);
@@ -196,37 +195,42 @@ static attune_status read_bytes(struct worker *worker, struct buffer *into, size
     return status;
 }
 
-static attune_status read_message(struct worker *worker, const struct worker_limits *limits, struct buffer *payload,
-                                  struct message *reply, struct buffer *errors, struct error *error)
+/* the next message, which must answer `request` */
+static attune_status read_message(struct worker *worker, uint32_t request, const struct worker_limits *limits,
+                                  struct buffer *payload, struct message *reply, struct buffer *errors,
+                                  struct error *error)
 {
     double deadline = clock_seconds() + limits->seconds;
-    uint32_t kind = 0;
-    uint32_t length = 0;
+    struct message_head head;
     buffer_clear(payload);
     attune_status status = read_bytes(worker, payload, PROTOCOL_HEADER_BYTES, deadline, limits, errors, error);
     if (status != ATTUNE_OK) {
         return status;
     }
-    status = message_header(payload->data, &kind, &length, error);
+    status = message_header(payload->data, &head, error);
+    if (status == ATTUNE_OK && head.request != request) {
+        status = error_set(error, ATTUNE_CORRUPT, "attune-helper answered request %u, number %u was asked",
+                           head.request, request);
+    }
     if (status != ATTUNE_OK) {
         return status;
     }
     buffer_clear(payload);
-    status = read_bytes(worker, payload, length, deadline, limits, errors, error);
+    status = read_bytes(worker, payload, head.payload_bytes, deadline, limits, errors, error);
     if (status != ATTUNE_OK) {
         return status;
     }
-    return message_parse(kind, payload->data, payload->length, reply, error);
+    return message_parse(head.kind, payload->data, payload->length, reply, error);
 }
 
 /* ---- life ---- */
 
-attune_status worker_start(struct worker *worker, const char *helper, struct error *error)
+attune_status worker_start(struct worker *worker, const char *helper, double seconds, struct error *error)
 {
     struct buffer payload = BUFFER_INIT;
     struct buffer errors = BUFFER_INIT;
     struct message hello;
-    const struct worker_limits limits = {hello_seconds, 0};
+    const struct worker_limits limits = {seconds < hello_seconds ? seconds : hello_seconds, 0};
     memset(worker, 0, sizeof *worker);
     attune_status status = worker_folder(worker->folder, sizeof worker->folder, error);
     if (status != ATTUNE_OK) {
@@ -241,7 +245,7 @@ attune_status worker_start(struct worker *worker, const char *helper, struct err
     }
     worker->running = true;
     atomic_fetch_add(&starts, 1);
-    status = read_message(worker, &limits, &payload, &hello, &errors, error);
+    status = read_message(worker, 0, &limits, &payload, &hello, &errors, error);
     if (status == ATTUNE_OK && hello.kind != MESSAGE_HELLO) {
         status = error_set(error, ATTUNE_CORRUPT, "its first message is of kind %u", hello.kind);
     }
@@ -281,13 +285,15 @@ bool worker_alive(const struct worker *worker)
     return poll(&file, 1, 0) == 0;
 }
 
-attune_status worker_exchange(struct worker *worker, const struct buffer *frame, const struct worker_limits *limits,
+attune_status worker_exchange(struct worker *worker, struct buffer *frame, const struct worker_limits *limits,
                               struct buffer *payload, struct message *reply, struct buffer *errors, struct error *error)
 {
+    uint32_t request = ++worker->requests;
+    message_set_request(frame, request);
     attune_status status =
         process_write(&worker->process, frame->data, frame->length, clock_seconds() + limits->seconds, error);
     if (status == ATTUNE_OK) {
-        status = read_message(worker, limits, payload, reply, errors, error);
+        status = read_message(worker, request, limits, payload, reply, errors, error);
         if (status == ATTUNE_OK && reply->kind != MESSAGE_REPLY) {
             status = error_set(error, ATTUNE_COMPILE_FAILED, "attune-helper answered with a message of kind %u",
                                reply->kind);

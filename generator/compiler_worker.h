@@ -12,6 +12,7 @@ struct worker {
     struct process process;
     bool running;
     int served;            /* requests since its start */
+    uint32_t requests;     /* number of the last one, from 1; 0 is the hello's */
     char folder[PATH_MAX]; /* its private temporary folder: made and removed by us, so that a killed worker leaves
                               nothing */
 };
@@ -24,14 +25,14 @@ struct worker_limits {
 /* find the helper program: `path`, else $ATTUNE_HELPER, else beside the library */
 attune_status worker_find_helper(const char *path, char *helper, size_t bytes, struct error *error);
 
-/* start and wait for its hello; on failure nothing is left running */
-attune_status worker_start(struct worker *worker, const char *helper, struct error *error);
+/* start and wait for its hello, at most `seconds` (and never more than 30); on failure nothing is left running */
+attune_status worker_start(struct worker *worker, const char *helper, double seconds, struct error *error);
 void worker_stop(struct worker *worker); /* kills the group, removes the folder; safe twice */
 bool worker_alive(const struct worker *worker);
 
 /* Send a frame, read the reply into `payload` and parse it. `errors` receives what the worker wrote to stderr
  * (bounded). On any failure the worker is stopped; the message says how it died. */
-attune_status worker_exchange(struct worker *worker, const struct buffer *frame, const struct worker_limits *limits,
+attune_status worker_exchange(struct worker *worker, struct buffer *frame, const struct worker_limits *limits,
                               struct buffer *payload, struct message *reply, struct buffer *errors,
                               struct error *error);
 

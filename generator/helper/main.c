@@ -368,27 +368,27 @@ static void answer_text(struct helper *helper, const struct message *request, st
 static bool serve_one(struct helper *helper, int input, int output, struct buffer *payload, struct buffer *frame)
 {
     char header[PROTOCOL_HEADER_BYTES];
-    uint32_t kind = 0;
-    uint32_t length = 0;
+    struct message_head head;
     struct message request;
     struct error error = {.message = ""};
     if (!read_exactly(input, header, sizeof header)) {
         return false;
     }
-    if (message_header(header, &kind, &length, &error) != ATTUNE_OK) {
+    if (message_header(header, &head, &error) != ATTUNE_OK) {
         (void)fprintf(stderr, "attune-helper: %s\n", error.message);
         return false;
     }
     buffer_clear(payload);
-    if (!buffer_reserve(payload, (size_t)length + 1) || !read_exactly(input, payload->data, length)) {
+    if (!buffer_reserve(payload, (size_t)head.payload_bytes + 1) ||
+        !read_exactly(input, payload->data, head.payload_bytes)) {
         return false;
     }
-    if (message_parse(kind, payload->data, length, &request, &error) != ATTUNE_OK) {
+    if (message_parse(head.kind, payload->data, head.payload_bytes, &request, &error) != ATTUNE_OK) {
         (void)fprintf(stderr, "attune-helper: %s\n", error.message);
         return false;
     }
     message_begin(frame, MESSAGE_REPLY);
-    if (kind == MESSAGE_COMPILE || kind == MESSAGE_IDENTITY) {
+    if (head.kind == MESSAGE_COMPILE || head.kind == MESSAGE_IDENTITY) {
         answer_compile(helper, &request, frame, &error);
     } else {
         answer_text(helper, &request, frame, &error);
@@ -403,6 +403,7 @@ static bool serve_one(struct helper *helper, int input, int output, struct buffe
             return false;
         }
     }
+    message_set_request(frame, head.request);
     return write_exactly(output, frame->data, frame->length);
 }
 

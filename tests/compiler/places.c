@@ -202,8 +202,9 @@ static void answers_that_are_no_frames_are_refused(void **state)
 {
     (void)state;
     static const char *const answers[][2] = {
-        {"printf 'ATNH\\001\\000\\000\\000\\001\\000\\000\\000\\377\\377\\377\\377'; sleep 100", "limit"},
-        {"printf 'ATNH\\377\\000\\000\\000\\001\\000\\000\\000\\000\\000\\000\\000'; sleep 100", "same release"},
+        {"printf 'ATNH\\002\\000\\000\\000\\001\\000\\000\\000\\377\\377\\377\\377\\0\\0\\0\\0'; sleep 100", "limit"},
+        {"printf 'ATNH\\377\\000\\000\\000\\001\\000\\000\\000\\000\\000\\000\\000\\0\\0\\0\\0'; sleep 100",
+         "same release"},
         {"echo 'hello, this is no frame at all'; sleep 100", "no message of attune's programs"},
         {"echo 'cannot load libsomething' >&2; exit 3", "cannot load libsomething"},
     };
@@ -231,9 +232,9 @@ static void helper_ends_on_requests_over_the_limit(void **state)
 {
     (void)state;
     char place[4096];
-    char hello[16];
+    char hello[20];
     struct process process;
-    const unsigned char header[16] = {'A', 'T', 'N', 'H', 1, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f};
+    const unsigned char header[20] = {'A', 'T', 'N', 'H', 2, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f};
     const char *helper = helper_path();
     (void)snprintf(place, sizeof place, "%s/served", folder);
     assert_int_equal(mkdir(place, 0700), 0);

@@ -14,18 +14,20 @@ static void fields_come_back_as_sent(void **state)
     (void)state;
     struct buffer frame = BUFFER_INIT;
     struct message message;
-    uint32_t kind = 0;
-    uint32_t length = 0;
+    struct message_head head = {0};
     message_begin(&frame, MESSAGE_COMPILE);
     message_add_text(&frame, KEY_TARGET, "gfx906");
     message_add_integer(&frame, KEY_STATUS, -7);
     message_add(&frame, KEY_OBJECT, "a\0b", 3);
     message_add(&frame, KEY_LOG, NULL, 0);
     assert_int_equal(message_end(&frame, NULL), ATTUNE_OK);
-    assert_int_equal(message_header(frame.data, &kind, &length, NULL), ATTUNE_OK);
-    assert_int_equal(kind, MESSAGE_COMPILE);
-    assert_int_equal(length, frame.length - PROTOCOL_HEADER_BYTES);
-    assert_int_equal(message_parse(kind, frame.data + PROTOCOL_HEADER_BYTES, length, &message, NULL), ATTUNE_OK);
+    message_set_request(&frame, 0xfffffff1);
+    assert_int_equal(message_header(frame.data, &head, NULL), ATTUNE_OK);
+    assert_int_equal(head.kind, MESSAGE_COMPILE);
+    assert_int_equal(head.request, 0xfffffff1);
+    assert_int_equal(head.payload_bytes, frame.length - PROTOCOL_HEADER_BYTES);
+    assert_int_equal(message_parse(head.kind, frame.data + PROTOCOL_HEADER_BYTES, head.payload_bytes, &message, NULL),
+                     ATTUNE_OK);
     assert_string_equal(message_text(&message, KEY_TARGET), "gfx906");
     assert_int_equal(message_integer(&message, KEY_STATUS), -7);
     assert_int_equal(message_find(&message, KEY_OBJECT)->length, 3);
@@ -40,24 +42,23 @@ static void wrong_headers_are_refused(void **state)
 {
     (void)state;
     struct buffer frame = BUFFER_INIT;
-    uint32_t kind = 0;
-    uint32_t length = 0;
-    uint32_t words[4];
+    struct message_head head = {0};
+    uint32_t words[PROTOCOL_HEADER_BYTES / 4];
     struct error error;
     message_begin(&frame, MESSAGE_HELLO);
     assert_int_equal(message_end(&frame, NULL), ATTUNE_OK);
     memcpy(words, frame.data, sizeof words);
     words[0] ^= 1;
-    assert_int_equal(message_header(words, &kind, &length, &error), ATTUNE_CORRUPT);
+    assert_int_equal(message_header(words, &head, &error), ATTUNE_CORRUPT);
     words[0] ^= 1;
     words[1] = PROTOCOL_VERSION + 1;
-    assert_int_equal(message_header(words, &kind, &length, &error), ATTUNE_UNSUPPORTED);
+    assert_int_equal(message_header(words, &head, &error), ATTUNE_UNSUPPORTED);
     assert_non_null(strstr(error.message, "same release"));
     words[1] = PROTOCOL_VERSION;
     words[3] = PROTOCOL_PAYLOAD_BYTES + 1;
-    assert_int_equal(message_header(words, &kind, &length, &error), ATTUNE_INVALID);
+    assert_int_equal(message_header(words, &head, &error), ATTUNE_INVALID);
     words[3] = PROTOCOL_PAYLOAD_BYTES;
-    assert_int_equal(message_header(words, &kind, &length, &error), ATTUNE_OK);
+    assert_int_equal(message_header(words, &head, &error), ATTUNE_OK);
     buffer_free(&frame);
 }
 
