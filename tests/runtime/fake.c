@@ -75,6 +75,7 @@ static attune_status publish(struct fake_jit *jit, const struct jit_request *req
 {
     struct object_header header = {0};
     struct object_key key = {.options = "", .identity = jit->identity};
+    char target[TARGET_TEXT_BYTES], object[TARGET_TEXT_BYTES + 64] = "\177ELF";
     const char *candidate = request->candidate != NULL ? request->candidate : "fake/default a=1";
     char shown[2048];
     memset(record, 0, sizeof *record);
@@ -85,7 +86,12 @@ static attune_status publish(struct fake_jit *jit, const struct jit_request *req
         (status = problem_shape(request->problem, record->shape, error)) != ATTUNE_OK) {
         return status;
     }
-    strcpy(record->device.target, jit->target);
+    target_format(&request->device->target, target);
+    if (jit->target != NULL) {
+        strcpy(target, jit->target);
+    }
+    snprintf(object + 8, sizeof object - 8, "code for %s", target); /* what a driver takes; each target's is its own */
+    strcpy(record->device.target, target);
     if (kind == RECORD_TUNED) {
         target_format(&request->device->target, record->device.target);
         record->device.compute_units = request->device->compute_units;
@@ -97,9 +103,9 @@ static attune_status publish(struct fake_jit *jit, const struct jit_request *req
     strcpy(record->candidate, candidate);
     key.shown = shown;
     key.shown_bytes = (size_t)snprintf(shown, sizeof shown, "%s %s", record->specialisation, candidate);
-    target_parse(jit->target, &key.target, NULL);
+    target_parse(target, &key.target, NULL);
     object_key_digest(&key, &record->object, &header.source);
-    strcpy(header.target, jit->target);
+    strcpy(header.target, target);
     strcpy(header.compiler, "fake 1");
     strcpy(header.identity, jit->identity);
     strcpy(header.kernel, jit->launch.kernel);
@@ -114,7 +120,9 @@ static attune_status publish(struct fake_jit *jit, const struct jit_request *req
         *record->schema = *jit->schema;
     }
     if (!jit->keep_nothing) {
-        status = store_object_put(request->store, &record->object, &header, jit->object, jit->object_bytes, error);
+        status = jit->object != NULL
+                     ? store_object_put(request->store, &record->object, &header, jit->object, jit->object_bytes, error)
+                     : store_object_put(request->store, &record->object, &header, object, sizeof object, error);
     }
     if (status == ATTUNE_OK && request->candidate == NULL && !jit->keep_nothing) {
         status = store_record_put(request->store, record, error);

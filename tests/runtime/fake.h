@@ -18,9 +18,9 @@ struct fake_jit {
     atomic_int compiles, tunes, running, destroyed;
     attune_status fail;     /* not ATTUNE_OK: what every call answers */
     int delay_milliseconds; /* a compile takes this long */
-    const char *object;     /* bytes that a compile gives */
+    const char *object;     /* bytes that a compile gives; NULL: an ELF's first ones and the target's name */
     size_t object_bytes;
-    const char *target;   /* of the objects */
+    const char *target;   /* of the objects; NULL: the asking device's */
     const char *identity; /* 64 hex digits */
     bool keep_nothing;    /* publish no object: what a store emptied at once looks like */
     struct launch launch;

@@ -10,9 +10,13 @@ __attribute__((visibility("default"))) struct fake *fake_state(void)
     return &fake;
 }
 
+static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+
 /* logs the call; nonzero is the failure that the test asked for */
 __attribute__((format(printf, 2, 3))) static int call(const char *name, const char *format, ...)
 {
+    int code = 0;
+    pthread_mutex_lock(&fake_lock);
     size_t used = strlen(fake.log);
     if (used < sizeof fake.log / 2) {
         used += (size_t)snprintf(fake.log + used, sizeof fake.log - used, "%s ", name);
@@ -24,22 +28,27 @@ __attribute__((format(printf, 2, 3))) static int call(const char *name, const ch
     }
     if (strcmp(fake.fail_name, name) == 0) {
         fake.fail_name[0] = '\0';
-        return fake.fail_code;
+        code = fake.fail_code;
     }
-    return 0;
+    pthread_mutex_unlock(&fake_lock);
+    return code;
 }
 
 static int make(void **handle)
 {
     *handle = malloc(16);
+    pthread_mutex_lock(&fake_lock);
     fake.live++;
+    pthread_mutex_unlock(&fake_lock);
     return 0;
 }
 
 static int unmake(void *handle)
 {
     free(handle);
+    pthread_mutex_lock(&fake_lock);
     fake.live--;
+    pthread_mutex_unlock(&fake_lock);
     return 0;
 }
 
@@ -50,8 +59,10 @@ static int take_arguments(void **parameters, void **extra, uintptr_t end)
         (uintptr_t)extra[4] != end) {
         return 1;
     }
+    pthread_mutex_lock(&fake_lock);
     fake.argument_bytes = *(size_t *)extra[3];
     memcpy(fake.arguments, extra[1], fake.argument_bytes);
+    pthread_mutex_unlock(&fake_lock);
     return 0;
 }
 
@@ -110,7 +121,10 @@ static int capture_status(void *stream, int *status)
     return 0;
 }
 
-static void launched(void *stream)
+static void launched(void *stream, uint64_t blocks)
 {
+    pthread_mutex_lock(&fake_lock);
+    fake.blocks_run += blocks;
     fake.capture.launches += stream != NULL && stream == fake.capture.stream;
+    pthread_mutex_unlock(&fake_lock);
 }

@@ -244,8 +244,7 @@ FUNCTION(cuLaunchKernel, void *function, unsigned grid_x, unsigned grid_y, unsig
     if (grid_y > 65535 || grid_z > 65535 || grid_x > 0x7fffffff) {
         return 1;
     }
-    launched(stream);
-    fake.blocks_run += (uint64_t)grid_x * grid_y * grid_z;
+    launched(stream, (uint64_t)grid_x * grid_y * grid_z);
     return take_arguments(parameters, extra, 0);
 }
 FUNCTION(cuStreamCreate, void **stream, unsigned flags)

@@ -195,8 +195,7 @@ FUNCTION(hipModuleLaunchKernel, void *function, unsigned grid_x, unsigned grid_y
     (void)function;
     TRY(call("hipModuleLaunchKernel", "%u %u %u, %u %u %u, %u, %d on %d", grid_x, grid_y, grid_z, block_x, block_y,
              block_z, shared, stream != NULL, selected));
-    launched(stream);
-    fake.blocks_run += (grid_x * grid_y * grid_z * block_x) / block_x; /* 32 bits */
+    launched(stream, (grid_x * grid_y * grid_z * block_x) / block_x); /* 32 bits */
     return take_arguments(parameters, extra, 3);
 }
 FUNCTION(hipStreamCreateWithFlags, void **stream, unsigned flags)
