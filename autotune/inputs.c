@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STREAM_Q = 1, STREAM_K = 2, STREAM_V = 3, STREAM_CHOICE = 4 };
+enum { STREAM_Q = 1, STREAM_K = 2, STREAM_V = 3, STREAM_CHOICE = 4, LOW_KEY = 32 };
 
 const char *input_kind_name(int kind)
 {
@@ -49,6 +49,7 @@ struct making {
     uint64_t seed;
     float *table;
     float code_gain; /* structured: a query is this times a code */
+    float low;       /* structured: the first element of a query that scores far below zero with every key */
     const struct attention_tensor *tensor;
     int64_t seqlen, heads, dim;
     int stream;
@@ -72,8 +73,10 @@ static void row_normal(const struct making *making, uint64_t seed, float gain, f
     }
 }
 
+/* the first column is not the code's, unless there is no other */
 static void add_code(const struct making *making, int64_t batch, int64_t key, int64_t kv_head, float gain, float *row)
 {
+    float first = row[0];
     uint64_t seed = row_seed(making, STREAM_K, batch, key, kv_head);
     for (int64_t c = 0; c < making->dim; c += 64) {
         uint64_t bits = hash_mix(seed + (uint64_t)c);
@@ -81,6 +84,7 @@ static void add_code(const struct making *making, int64_t batch, int64_t key, in
             row[e] += bits & 1 ? gain : -gain;
         }
     }
+    row[0] = making->dim > 1 ? first : row[0];
 }
 
 static void row_query(const struct making *making, int64_t batch, int64_t query, int64_t head, float *row)
@@ -91,6 +95,10 @@ static void row_query(const struct making *making, int64_t batch, int64_t query,
     uint64_t choice = row_seed(making, STREAM_CHOICE, batch, query, head);
     memset(row, 0, (size_t)making->dim * sizeof *row);
     if (query % 8 == 7 || a->seqlen_k == 0) {
+        return;
+    }
+    if (query % 8 == 3 && making->dim > 1) {
+        row[0] = making->low;
         return;
     }
     if (visible > 0) {
@@ -124,6 +132,7 @@ static void make_row(void *data, size_t index)
         } else if (making->stream == STREAM_K) {
             memset(row, 0, (size_t)making->dim * sizeof *row);
             add_code(making, batch, position, head, 1.0f, row);
+            row[0] = making->dim > 1 ? LOW_KEY : row[0];
         } else {
             row_value(making, batch, position, head, row);
         }
@@ -164,6 +173,9 @@ attune_status inputs_attention(const struct attention *a, int kind, uint64_t see
      */
     double gain = exp2(rint(log2(100.0 / ((double)a->head_dim_qk * fmax(fabs((double)a->scale), 1e-30)))));
     making.code_gain = (float)fmin(fmax(gain, 0x1p-6), 0x1p8);
+    /* about -2^17, as far as the largest f16 reaches: below every finite number that might stand for -infinity */
+    gain = exp2(rint(log2(0x1p17 / ((double)LOW_KEY * fmax(fabs((double)a->scale), 1e-30)))));
+    making.low = (float)-fmin(fmax(gain, 1.0), 0x1p15) * (a->scale < 0.0f ? -1.0f : 1.0f);
     make_tensor(&making, &a->q, STREAM_Q, a->seqlen_q, a->heads, a->head_dim_qk, q);
     make_tensor(&making, &a->k, STREAM_K, a->seqlen_k, a->kv_heads, a->head_dim_qk, k);
     make_tensor(&making, &a->v, STREAM_V, a->seqlen_k, a->kv_heads, a->head_dim_v, v);

@@ -2,10 +2,11 @@
  *
  *   normal      N(0,1), 65536 quantiles
  *   peaked      the same with q and k times 8: softmax close to one-hot, large scores
- *   structured  k rows are codes of +-1; a query is the code of one visible key, chosen at the edges of what it sees,
- * plus, for every fourth query, the code of the first key it must not see, twice as strong; every eighth query is 0,
- * which weighs all keys alike. v is one-hot: row j of KV head h has the value 1 + (j / head_dim_v) % 120 at one column
- * that depends on j, h and the batch index, so that a wrong row, head or mask shows as another column.
+ *   structured  k rows are codes of +-1 behind a first column that all share; a query is the code of one visible key,
+ * chosen at the edges of what it sees, plus, for every fourth query, the code of the first key it must not see, twice
+ * as strong; every eighth query is 0, which weighs all keys alike, and every eighth scores all keys alike and far below
+ * zero. v is one-hot: row j of KV head h has the value 1 + (j / head_dim_v) % 120 at one column that depends on j, h
+ * and the batch index, so that a wrong row, head or mask shows as another column.
  */
 #ifndef AUTOTUNE_INPUTS_H
 #define AUTOTUNE_INPUTS_H

@@ -48,7 +48,7 @@ static attune_status create_checks(struct local *local, struct error *error)
                 oracle_device_watch(local->checks[i], local->options.step, local->options.step_data);
             }
         }
-        if (status == ATTUNE_OK && local->options.companions && !runners) {
+        if (status == ATTUNE_OK && local->options.companions && local->checks[i] != NULL) {
             oracle_device_with_companions(local->checks[i]);
         }
     }

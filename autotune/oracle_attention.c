@@ -75,30 +75,61 @@ static attune_status shrink(const struct problem *problem, int64_t seqlen_q, int
     return problem_check(small, error);
 }
 
+/* Lengths of companions. A tile has at most 128 queries and, with the keys split over many waves, 1024 keys: every
+ * sort of end meets every tile. */
+struct lengths {
+    int64_t q, k;
+    int causal; /* 1, 0: for such problems alone; -1 for all */
+};
+/* two full blocks and a tail each way, six tiles of 128 keys; a full block's last row sees just the first key of a tile
+ */
+static const struct lengths tails = {289, 802, -1};
+static const struct lengths edges[] = {
+    {5, 7, 0},     /* less than one tile */
+    {300, 45, 1},  /* aligned at the last key: rows without keys */
+    {5, 0, -1},    /* none has keys */
+    {4, 2049, -1}, /* the last key is alone in its tile */
+    {1, 2047, -1}, /* the last tile lacks one key; of a block's last query too */
+};
+
+static attune_status add_companion(struct oracle *oracle, const struct lengths *lengths, int kind, struct error *error)
+{
+    struct problem small;
+    attune_status status = shrink(&oracle->problem, lengths->q, lengths->k, &small, error);
+    if (status == ATTUNE_OK) {
+        status = add_case(oracle, &small, kind, true, true, false, error);
+    }
+    /* one dense twin is enough for kernels that fix strides */
+    return status == ATTUNE_OK && lengths == &tails ? add_case(oracle, &small, kind, true, false, true, error) : status;
+}
+
+/* A wrong candidate then costs little. Equal costs keep their order: structured inputs catch most. */
+static void cheapest_first(struct oracle *oracle)
+{
+    for (int i = 1; i < oracle->case_count; i++) {
+        const struct oracle_case moving = oracle->cases[i];
+        double cost = attention_operations(&moving.attention);
+        int at = i;
+        for (; at > 0 && attention_operations(&oracle->cases[at - 1].attention) > cost; at--) {
+            oracle->cases[at] = oracle->cases[at - 1];
+        }
+        oracle->cases[at] = moving;
+    }
+}
+
 attune_status attention_cases_list(struct oracle *oracle, struct error *error)
 {
     const struct problem *problem = &oracle->problem;
-    struct problem tails, edges;
     struct attention a;
     attune_status status = attention_from_problem(problem, &a, error);
-    /* three K tiles of 256 and a tail, two Q tiles of 128 and a tail; then rows without keys, or less than one tile */
-    if (status == ATTUNE_OK) {
-        status = shrink(problem, 287, 813, &tails, error);
-    }
-    if (status == ATTUNE_OK) {
-        status =
-            a.causal == CAUSAL_NONE ? shrink(problem, 5, 7, &edges, error) : shrink(problem, 300, 45, &edges, error);
-    }
-    /* cheap cases that catch most mistakes come first */
     static const int order[] = {INPUT_STRUCTURED, INPUT_NORMAL, INPUT_PEAKED};
     for (int i = 0; i < INPUT_KINDS && status == ATTUNE_OK; i++) {
-        status = add_case(oracle, &tails, order[i], true, true, false, error);
-        if (status == ATTUNE_OK) {
-            status = add_case(oracle, &tails, order[i], true, false, true, error);
-        }
+        status = add_companion(oracle, &tails, order[i], error);
     }
-    if (status == ATTUNE_OK) {
-        status = add_case(oracle, &edges, INPUT_NORMAL, true, true, false, error);
+    for (size_t i = 0; i < sizeof edges / sizeof edges[0] && status == ATTUNE_OK; i++) {
+        if (edges[i].causal < 0 || edges[i].causal == (a.causal != CAUSAL_NONE)) {
+            status = add_companion(oracle, &edges[i], INPUT_NORMAL, error);
+        }
     }
     for (int i = 0; i < INPUT_KINDS && status == ATTUNE_OK; i++) {
         bool scattered = order[i] == INPUT_STRUCTURED;
@@ -108,6 +139,7 @@ attune_status attention_cases_list(struct oracle *oracle, struct error *error)
         }
     }
     if (status == ATTUNE_OK) {
+        cheapest_first(oracle);
         oracle->operations = attention_operations(&a);
     }
     return status;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INPUT_GUARD = 0xff, INPUTS_COMPARED_BYTES = 4 << 20 };
+enum { INPUT_GUARD = 0xff, INPUTS_COMPARED_BYTES = 4 << 20, OPERATIONS_SANITIZED = 100000000 };
 
 struct case_memory {
     bool made;
@@ -408,6 +408,12 @@ static attune_status run_case(struct oracle_device *device, struct kernel *kerne
     return status;
 }
 
+/* without guards: in a sanitizer's runner, which takes seconds for what the device does in a moment */
+static bool is_too_long(const struct oracle_device *device, const struct oracle_case *test)
+{
+    return !device->guards && attention_operations(&test->attention) > OPERATIONS_SANITIZED;
+}
+
 /* Is the case for a kernel that has these values compiled in? */
 static bool serves(const struct oracle_device *device, const struct oracle_case *test, const struct launch *launch)
 {
@@ -418,7 +424,7 @@ static bool serves(const struct oracle_device *device, const struct oracle_case 
         strides |= stride;
         sizes |= !stride;
     }
-    if (test->companion && (!device->companions || sizes || strides)) {
+    if (test->companion && (!device->companions || sizes || strides || is_too_long(device, test))) {
         return false;
     }
     return strides ? !test->scattered : !test->twin;
