@@ -56,51 +56,63 @@ static attune_status add_case(struct oracle *oracle, const struct problem *probl
     return ATTUNE_OK;
 }
 
-/* the same specialisation at small sizes */
-static attune_status shrink(const struct problem *problem, int64_t seqlen_q, int64_t seqlen_k, struct problem *small,
-                            struct error *error)
+/* Calls of the same specialisation at small sizes. A tile has at most 128 queries and, where the keys are split over
+ * many waves, 1024 keys: every sort of end meets every tile. */
+struct companion {
+    int64_t seqlen_q, seqlen_k;
+    int64_t groups; /* sequences, and KV heads of each */
+    enum input_kind kind;
+    unsigned masks; /* bits of attention_causal */
+};
+
+enum {
+    NONE = 1 << CAUSAL_NONE,
+    LEFT = 1 << CAUSAL_TOP_LEFT,
+    RIGHT = 1 << CAUSAL_BOTTOM_RIGHT,
+    ALL = NONE | LEFT | RIGHT
+};
+
+static const struct companion companions[] = {
+    /* full blocks and a tail each way; a full block's last row sees just the first key of a tile */
+    {289, 802, 2, INPUT_STRUCTURED, ALL},
+    {289, 802, 1, INPUT_NORMAL, ALL},
+    {289, 802, 1, INPUT_PEAKED, ALL},
+    {5, 7, 2, INPUT_NORMAL, NONE}, /* less than one tile */
+    {5, 0, 2, INPUT_NORMAL, ALL},  /* no row has a key */
+    /* below the diagonal's end no row has a key, above it the last tile of 128 lacks one */
+    {300, 127, 2, INPUT_NORMAL, LEFT | RIGHT},
+    {1027, 1023, 1, INPUT_NORMAL, LEFT}, /* the same of 1024 */
+    {4, 2049, 2, INPUT_NORMAL, ALL},     /* the last key is alone in its tile */
+    {1, 2047, 2, INPUT_NORMAL, ALL},     /* the last tile lacks one key */
+    {2, 2048, 2, INPUT_NORMAL, RIGHT},   /* the block's first query does not see the last tile's last key */
+};
+
+static attune_status add_companion(struct oracle *oracle, const struct companion *companion, struct error *error)
 {
-    *small = *problem;
-    int64_t ratio = problem_integer(problem, "heads") / problem_integer(problem, "kv_heads");
+    struct problem small = oracle->problem;
+    int64_t ratio = problem_integer(&small, "heads") / problem_integer(&small, "kv_heads");
     const struct {
         const char *field;
         int64_t value;
-    } sizes[] = {{"batch", 2}, {"heads", 2 * ratio}, {"kv_heads", 2}, {"seqlen_q", seqlen_q}, {"seqlen_k", seqlen_k}};
+    } sizes[] = {{"batch", companion->groups},
+                 {"heads", companion->groups * ratio},
+                 {"kv_heads", companion->groups},
+                 {"seqlen_q", companion->seqlen_q},
+                 {"seqlen_k", companion->seqlen_k}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        attune_status status = problem_set_integer(small, sizes[i].field, sizes[i].value, error);
+        attune_status status = problem_set_integer(&small, sizes[i].field, sizes[i].value, error);
         if (status != ATTUNE_OK) {
             return status;
         }
     }
-    return problem_check(small, error);
-}
-
-/* Lengths of companions. A tile has at most 128 queries and, with the keys split over many waves, 1024 keys: every
- * sort of end meets every tile. */
-struct lengths {
-    int64_t q, k;
-    int causal; /* 1, 0: for such problems alone; -1 for all */
-};
-/* two full blocks and a tail each way, six tiles of 128 keys; a full block's last row sees just the first key of a tile
- */
-static const struct lengths tails = {289, 802, -1};
-static const struct lengths edges[] = {
-    {5, 7, 0},     /* less than one tile */
-    {300, 45, 1},  /* aligned at the last key: rows without keys */
-    {5, 0, -1},    /* none has keys */
-    {4, 2049, -1}, /* the last key is alone in its tile */
-    {1, 2047, -1}, /* the last tile lacks one key; of a block's last query too */
-};
-
-static attune_status add_companion(struct oracle *oracle, const struct lengths *lengths, int kind, struct error *error)
-{
-    struct problem small;
-    attune_status status = shrink(&oracle->problem, lengths->q, lengths->k, &small, error);
+    attune_status status = problem_check(&small, error);
     if (status == ATTUNE_OK) {
-        status = add_case(oracle, &small, kind, true, true, false, error);
+        status = add_case(oracle, &small, companion->kind, true, true, false, error);
     }
-    /* one dense twin is enough for kernels that fix strides */
-    return status == ATTUNE_OK && lengths == &tails ? add_case(oracle, &small, kind, true, false, true, error) : status;
+    /* for kernels that fix strides the largest dense one is enough */
+    bool largest = companion->seqlen_q == 289 && companion->kind == INPUT_STRUCTURED;
+    return status == ATTUNE_OK && largest ? add_case(oracle, &small, companion->kind, true, false, true, error)
+                                          : status;
 }
 
 /* A wrong candidate then costs little. Equal costs keep their order: structured inputs catch most. */
@@ -123,12 +135,9 @@ attune_status attention_cases_list(struct oracle *oracle, struct error *error)
     struct attention a;
     attune_status status = attention_from_problem(problem, &a, error);
     static const int order[] = {INPUT_STRUCTURED, INPUT_NORMAL, INPUT_PEAKED};
-    for (int i = 0; i < INPUT_KINDS && status == ATTUNE_OK; i++) {
-        status = add_companion(oracle, &tails, order[i], error);
-    }
-    for (size_t i = 0; i < sizeof edges / sizeof edges[0] && status == ATTUNE_OK; i++) {
-        if (edges[i].causal < 0 || edges[i].causal == (a.causal != CAUSAL_NONE)) {
-            status = add_companion(oracle, &edges[i], INPUT_NORMAL, error);
+    for (size_t i = 0; i < sizeof companions / sizeof companions[0] && status == ATTUNE_OK; i++) {
+        if (companions[i].masks >> a.causal & 1u) {
+            status = add_companion(oracle, &companions[i], error);
         }
     }
     for (int i = 0; i < INPUT_KINDS && status == ATTUNE_OK; i++) {
