@@ -1,8 +1,9 @@
 /* cover.c - lists of candidates: all valid ones, and pairwise covers of them.
  *
- * A cover is greedy: the next candidate is the one with the most pairs of values that no earlier one has. Gains only
- * shrink, so candidates wait in buckets by the last gain known and are looked at again only when their bucket's turn
- * comes. Ties go by an order shuffled from the seed.
+ * A cover begins with the default and candidates that together have every path of the templates' text, so that a small
+ * one holds all that could be wrong in its own way. From there it is greedy: the next candidate is the one with the
+ * most pairs of values that no earlier one has. Gains only shrink, so candidates wait in buckets by the last gain known
+ * and are looked at again only when their bucket's turn comes. Ties go by an order shuffled from the seed.
  */
 #include "generator/generator_private.h"
 
@@ -207,6 +208,7 @@ struct cover {
     struct member *members;
     size_t member_count;
     uint32_t first[GAIN_MAX + 1], last[GAIN_MAX + 1]; /* queues by gain */
+    uint64_t seen[TEMPLATES_MAX];                     /* paths that the list has, by space */
     uint8_t *covered; /* a flag per template and unordered pair of (parameter, value), value alone included */
     int value_base[TEMPLATES_MAX][CANDIDATE_PARAMETERS_MAX]; /* numbering of all values over all templates */
     size_t value_total;
@@ -295,33 +297,74 @@ static attune_status open_cover(struct cover *cover, const struct spaces *spaces
     return ATTUNE_OK;
 }
 
+static uint64_t paths_of(const struct cover *cover, const struct member *member)
+{
+    return member->space < 0 ? 0 : cover->spaces->items[member->space].paths[member->row];
+}
+
+static void take_member(struct cover *cover, struct candidate_list *list, struct member *member)
+{
+    gain_of(cover, member, true);
+    add_row(list, cover->spaces, member->space, member->row);
+    cover->seen[member->space] |= paths_of(cover, member);
+    member->space = -1;
+}
+
+/* the member that has most paths which none before it had, of those the one with most new pairs; NULL when all are had
+ */
+static struct member *most_paths(struct cover *cover)
+{
+    struct member *best = NULL;
+    int most = 0, most_gain = 0;
+    for (size_t i = 0; i < cover->member_count; i++) {
+        struct member *member = &cover->members[i];
+        int fresh = member->space < 0 ? 0 : __builtin_popcountll(paths_of(cover, member) & ~cover->seen[member->space]);
+        if (fresh == 0 || fresh < most) {
+            continue;
+        }
+        int gain = gain_of(cover, member, false);
+        if (fresh > most || gain > most_gain) {
+            best = member;
+            most = fresh;
+            most_gain = gain;
+        }
+    }
+    return best;
+}
+
+static void drop_taken(struct cover *cover)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < cover->member_count; i++) {
+        if (cover->members[i].space >= 0) {
+            cover->members[kept++] = cover->members[i];
+        }
+    }
+    cover->member_count = kept;
+}
+
 /* Once every pair is covered and n leaves room, pairs are covered a second time, and so on */
 static void fill_cover(struct cover *cover, struct candidate_list *list, size_t n, bool once)
 {
     const struct spaces *spaces = cover->spaces;
     struct member fallback = {spaces->fallback_space, (uint32_t)spaces->fallback_row, 0};
-    add_row(list, spaces, fallback.space, fallback.row);
-    gain_of(cover, &fallback, true);
+    struct member *next;
+    take_member(cover, list, &fallback);
+    while ((size_t)list->count < n && (next = most_paths(cover)) != NULL) {
+        take_member(cover, list, next);
+    }
+    drop_taken(cover);
     enqueue_all(cover);
     while ((size_t)list->count < n) {
         uint32_t best = best_member(cover);
         if (best != 0) {
-            struct member *member = &cover->members[best - 1];
-            gain_of(cover, member, true);
-            add_row(list, spaces, member->space, member->row);
-            member->space = -1;
+            take_member(cover, list, &cover->members[best - 1]);
             continue;
         }
         if (once) {
             return;
         }
-        size_t kept = 0;
-        for (size_t i = 0; i < cover->member_count; i++) {
-            if (cover->members[i].space >= 0) {
-                cover->members[kept++] = cover->members[i];
-            }
-        }
-        cover->member_count = kept;
+        drop_taken(cover);
         memset(cover->covered, 0, cover->value_total * cover->value_total);
         enqueue_all(cover);
         if (cover->member_count == 0) {
@@ -337,6 +380,13 @@ attune_status candidate_cover(struct generator *generator, const struct problem 
     memset(list, 0, sizeof *list);
     attune_status status = open_spaces(generator, problem, target, &spaces, error);
     if (status != ATTUNE_OK) {
+        return status;
+    }
+    for (int i = 0; i < spaces->count && status == ATTUNE_OK; i++) {
+        status = space_name_paths(generator, spaces->family, problem, target, &spaces->items[i], error);
+    }
+    if (status != ATTUNE_OK) {
+        spaces_free(spaces);
         return status;
     }
     struct cover *cover = calloc(1, sizeof *cover);

@@ -259,6 +259,7 @@ static void read_template(lua_State *L, const struct family *family, struct kern
     of->fallback = read_function(L, family, where, "default", true);
     of->derive = read_function(L, family, where, "derive", false);
     of->launch = read_function(L, family, where, "launch", true);
+    of->paths = read_function(L, family, where, "paths", false);
     read_parameters(L, family, of);
     read_constraints(L, family, of);
 }

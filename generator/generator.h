@@ -99,8 +99,8 @@ void candidate_list_free(struct candidate_list *list);
 /* every valid candidate, declaration order, default first */
 attune_status candidate_enumerate(struct generator *generator, const struct problem *problem,
                                   const struct target *target, struct candidate_list *list, struct error *error);
-/* a pairwise cover, at most n candidates (n <= 0: as many as pairs need): every live pair of parameter values in as
- * many candidates as fit; deterministic in seed; default first */
+/* A pairwise cover, at most n candidates (n <= 0: as many as pairs need): every live pair of parameter values in as
+ * many candidates as fit. Deterministic in seed; default first, then those that bring the templates' paths. */
 attune_status candidate_cover(struct generator *generator, const struct problem *problem, const struct target *target,
                               int n, uint64_t seed, struct candidate_list *list, struct error *error);
 

@@ -39,10 +39,10 @@ struct kernel_template {
     struct parameter parameters[CANDIDATE_PARAMETERS_MAX];
     int constraint_count;
     struct constraint constraints[CONSTRAINTS_MAX];
-    int supports, fallback, derive, launch; /* Lua functions; LUA_NOREF when absent */
-    int names;                              /* Lua table: parameter name -> index from 0 */
-    struct dialect_program *program;        /* NULL before the first expansion */
-    struct digest digest;                   /* of all files it is made of; set with program */
+    int supports, fallback, derive, launch, paths; /* Lua functions; LUA_NOREF when absent */
+    int names;                                     /* Lua table: parameter name -> index from 0 */
+    struct dialect_program *program;               /* NULL before the first expansion */
+    struct digest digest;                          /* of all files it is made of; set with program */
     char digest_hex[DIGEST_HEX_BYTES];
 };
 
@@ -160,7 +160,8 @@ struct space {
     const struct kernel_template *of;
     uint8_t *points; /* valid_count rows of parameter_count value indices; owned */
     size_t valid_count, capacity;
-    uint64_t total; /* product of the domains */
+    uint64_t *paths; /* by row, a bit each; NULL until named; owned */
+    uint64_t total;  /* product of the domains */
     uint64_t rejected;
     struct rejection rejections[CONSTRAINTS_MAX]; /* by constraint */
 };
@@ -168,6 +169,9 @@ attune_status space_walk(struct generator *generator, const struct family *famil
                          const struct problem *problem, const struct target *target, struct space *space,
                          struct error *error);
 void space_free(struct space *space);
+/* paths.c: asks the template which pieces of its text each valid point has */
+attune_status space_name_paths(struct generator *generator, const struct family *family, const struct problem *problem,
+                               const struct target *target, struct space *space, struct error *error);
 
 /* one Lua call with everything bound, for sandbox_protect's data */
 struct call {

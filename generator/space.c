@@ -162,6 +162,8 @@ attune_status space_walk(struct generator *generator, const struct family *famil
 void space_free(struct space *space)
 {
     free(space->points);
+    free(space->paths);
     space->points = NULL;
+    space->paths = NULL;
     space->valid_count = space->capacity = 0;
 }

@@ -103,6 +103,7 @@ return {
         constraints = space.constraints,
         default = space.default,
         derive = shape.derive,
+        paths = shape.paths,
         launch = launch,
     } },
 }

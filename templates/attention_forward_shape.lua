@@ -187,6 +187,28 @@ function shape.derive(c, p, t)
     return d
 end
 
+-- Names of the pieces of text that some candidates have and others lack: what the template's conditions ask, together where
+-- one stands inside another.
+function shape.paths(c, p, t)
+    local d = shape.derive(c, p, t)
+    local product = c.multiply == "dot2" and "dot2" or d.mixed and "mixed" or d.qk_bytes == 4 and "fp32" or "pairs"
+    local weigh = c.multiply == "dot2" and "dot2" or d.v_bytes == 4 and "fp32" or "pairs"
+    local list = {
+        "index=" .. c.index, "exact=" .. c.exact, "lds_layout=" .. c.lds_layout,
+        "prefetch=" .. c.prefetch .. " kv_buffers=" .. c.kv_buffers,
+        "q_in=" .. c.q_in .. (d.mixed and " mixed" or "") .. (d.widen_q and " widened" or ""),
+        "product=" .. product, "weigh=" .. weigh,
+        "k " .. (d.widen_k and "widened" or "stored"), "v " .. (d.widen_v and "widened" or "stored"),
+        "columns " .. (d.padded_v and "padded" or "even"),
+        "splits " .. (d.splits > 1 and (c.block_q > 1 and "several rows" or "one row") or "none"),
+        "queries " .. (c.block_q <= 4 and "few" or "many"),
+    }
+    if d.dropout then
+        list[#list + 1] = "draws " .. (d.lanes <= 8 and "8" or d.lanes == 16 and "16" or "more")
+    end
+    return list
+end
+
 function shape.has_dot2(p, t)
     if p.q_dtype ~= p.k_dtype or p.k_dtype ~= p.v_dtype then
         return false, "q, k and v must be of one 16-bit type; they are " .. p.q_dtype .. ", " .. p.k_dtype .. ", " .. p.v_dtype
