@@ -328,7 +328,9 @@ static void overlapping_parts_are_no_work_without_end(void **state)
     /* names: one text without end under every header */
     memset(file + sizeof header, 'n', BYTES / 2 - sizeof header - 1);
     Elf64_Shdr section;
-    assert_false(elf_find_section(&elf, "absent", &section));
+    for (int i = 0; i < 50; i++) {
+        assert_false(elf_find_section(&elf, "absent", &section));
+    }
     free(file);
 }
 

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             elements *= (size_t)npy.shape[i];
         }
         HOLDS(npy.elements >= 0 && (size_t)npy.elements == elements, "%lld elements", (long long)npy.elements);
-        HOLDS(npy.offset <= size && (size - npy.offset) / widths[npy.dtype] == elements, "%zu bytes of data",
+        HOLDS(npy.offset <= size && size - npy.offset == elements * widths[npy.dtype], "%zu bytes of data",
               size - npy.offset);
         HOLDS(npy_format(npy.dtype, npy.rank, npy.shape, bytes + npy.offset, &again, &error) == ATTUNE_OK,
               "not written: %s", error.message);

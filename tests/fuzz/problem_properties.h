@@ -13,6 +13,7 @@ static inline void fuzz_check_values(const struct problem *problem)
         if (field->kind == FIELD_REAL) {
             HOLDS(value.real >= field->real_minimum && value.real <= field->real_maximum, "%s=%g", field->name,
                   value.real);
+            HOLDS(value.real != 0 || !signbit(value.real), "%s is a negative zero: one value, two texts", field->name);
         } else if (field->kind == FIELD_INTEGER) {
             HOLDS(value.integer >= field->minimum && value.integer <= field->maximum, "%s=%lld", field->name,
                   (long long)value.integer);
