@@ -45,5 +45,5 @@ int main(int count, char **arguments)
         fprintf(stderr, "attune-measure: no thread to watch its stdin\n");
         return 1;
     }
-    return measurer_serve(input, output);
+    return measurer_serve(input, output, NULL);
 }

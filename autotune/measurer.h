@@ -121,7 +121,8 @@ attune_status measurer_remote(const struct measurer_remote_options *options, str
 /* ATTUNE_MEASURE=none: the user wants candidates in this process */
 bool measurer_is_local(void);
 
-/* the measuring program's loop: requests from `input`, replies to `output`; its exit code */
-int measurer_serve(int input, int output);
+/* the measuring program's loop: requests from `input`, replies to `output`; its exit code. `driver` NULL: the one that
+ * the request names, else this one, whatever the request says */
+int measurer_serve(int input, int output, const struct driver *driver);
 
 #endif

@@ -13,6 +13,7 @@
 
 struct service {
     int input, output;
+    const struct driver *driver; /* NULL: the request's */
     struct generator *generator;
     struct measurer *measurer;
     bool open, begun, timed;
@@ -67,16 +68,18 @@ static attune_status serve_open(struct service *service, const struct message *r
 {
     const char *text = message_text(request, MEASURE_KEY_PROBLEM);
     const struct generator_options options = {.template_path = message_text(request, MEASURE_KEY_TEMPLATES)};
-    const struct driver *driver;
+    const struct driver *driver = service->driver;
     const struct schema *schema;
     struct problem problem;
     struct measurer_facts facts;
     char family[FAMILY_NAME_BYTES];
-    int ordinal;
+    int ordinal = 0;
     if (service->measurer != NULL) {
         return error_set(error, ATTUNE_INVALID, "a second problem for one measuring program");
     }
-    attune_status status = driver_parse_device(message_text(request, MEASURE_KEY_DEVICE), &driver, &ordinal, error);
+    attune_status status =
+        driver != NULL ? ATTUNE_OK
+                       : driver_parse_device(message_text(request, MEASURE_KEY_DEVICE), &driver, &ordinal, error);
     if (status == ATTUNE_OK) {
         status = generator_create(&options, &service->generator, error);
     }
@@ -222,9 +225,9 @@ static bool receive(struct service *service, struct message *request)
     return message_parse(head.kind, service->payload.data, head.payload_bytes, request, NULL) == ATTUNE_OK;
 }
 
-int measurer_serve(int input, int output)
+int measurer_serve(int input, int output, const struct driver *driver)
 {
-    struct service service = {.input = input, .output = output};
+    struct service service = {.input = input, .output = output, .driver = driver};
     struct message request;
     message_begin(&service.frame, MEASURE_HELLO);
     bool goes_on = send_frame(output, &service.frame);

@@ -22,8 +22,7 @@ static int by_place(const void *a, const void *b)
     return ((const struct contender *)a)->place - ((const struct contender *)b)->place;
 }
 
-/* a finalist that did not stand the rounds */
-static void drop_finalist(struct tuning *t, int index, const char *reason)
+void tuning_drop_finalist(struct tuning *t, int index, const char *reason)
 {
     struct tune_outcome *outcome = &t->result->outcomes[t->finalists[index].place];
     tuning_fail(t, &t->finalists[index].facts, outcome, reason);
@@ -57,7 +56,7 @@ static void hold_rounds(struct tuning *t, struct measure_result *results, int *r
         if (fate == MEASURER_LOST || fate == MEASURER_INTERRUPTED) {
             return;
         }
-        drop_finalist(t, t->sampled, why.message);
+        tuning_drop_finalist(t, t->sampled, why.message);
     }
 }
 

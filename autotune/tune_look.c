@@ -55,28 +55,40 @@ void tuning_fail(struct tuning *t, const struct object_job *job, struct tune_out
     }
 }
 
-/* Keeps the first right one, which is the default if that is right, and the TUNING_FINALISTS best others; the contender
- * sits in the spare slot. Without times only the first right candidate is kept: the default if it is right. */
-static void keep(struct tuning *t, struct contender *contender)
+/* a slot that no finalist has */
+static int free_slot(const struct tuning *t)
+{
+    int slot = 0;
+    for (int i = 0; i < t->finalist_count; i++) {
+        if (t->finalists[i].slot == slot) {
+            slot++;
+            i = -1;
+        }
+    }
+    return slot;
+}
+
+/* Keeps the first right one, which is the default if that is right, and the TUNING_FINALISTS best others. Without times
+ * the first alone is kept. */
+static void keep(struct tuning *t, const struct contender *contender)
 {
     int room = t->facts.timed ? TUNING_FINALISTS + 1 : 1, worst = -1;
-    contender->slot = t->spare;
     if (t->finalist_count < room) {
         t->finalists[t->finalist_count++] = *contender;
-        t->spare = t->finalist_count;
         return;
     }
-    for (int i = 0; i < t->finalist_count && t->facts.timed; i++) {
-        if (i != 0 && (worst < 0 || t->finalists[i].quick > t->finalists[worst].quick)) {
+    for (int i = 1; i < t->finalist_count; i++) {
+        if (worst < 0 || t->finalists[i].quick > t->finalists[worst].quick) {
             worst = i;
         }
     }
+    int dropped = contender->slot;
     if (worst >= 0 && contender->quick < t->finalists[worst].quick) {
-        t->spare = t->finalists[worst].slot;
+        dropped = t->finalists[worst].slot;
         t->finalists[worst] = *contender;
     }
     if (t->facts.timed) {
-        measurer_drop(t->measurer, t->spare, NULL);
+        measurer_drop(t->measurer, dropped, NULL);
     }
 }
 
@@ -85,12 +97,18 @@ static void keep(struct tuning *t, struct contender *contender)
  * noise of one sample changes nothing. */
 static double yardstick_now(struct tuning *t)
 {
+    struct error why = {0};
     double now = NAN;
-    if (t->finalist_count == 0 || measurer_sample(t->measurer, t->finalists[0].slot, &now, NULL) != ATTUNE_OK ||
-        now <= 0.0) {
+    if (t->finalist_count == 0) {
         return NAN;
     }
-    return now / t->finalists[0].quick;
+    if (measurer_sample(t->measurer, t->finalists[0].slot, &now, &why) == ATTUNE_OK) {
+        return now > 0.0 ? now / t->finalists[0].quick : (double)NAN;
+    }
+    if (measurer_fate(t->measurer) == MEASURER_HUNG || measurer_fate(t->measurer) == MEASURER_CRASHED) {
+        tuning_drop_finalist(t, 0, why.message); /* the next one takes its place */
+    }
+    return NAN;
 }
 
 /* false when the two samples disagree: something changed during the look */
@@ -113,8 +131,9 @@ static attune_status look_quickly(struct tuning *t, struct object_job *job, cons
     bool steady = false;
     for (int attempt = 0; attempt < 3 && !steady; attempt++) {
         double before = yardstick_now(t);
+        contender->slot = free_slot(t);
         double give_up = contender->place == 0 ? 0.0 : counts->best_microseconds * give_up_factor * t->pace;
-        attune_status status = measurer_look(t->measurer, t->spare, object, give_up, &contender->quick, &reason);
+        attune_status status = measurer_look(t->measurer, contender->slot, object, give_up, &contender->quick, &reason);
         if (status != ATTUNE_OK) {
             tuning_fail(t, job, outcome, reason.message);
             return status;

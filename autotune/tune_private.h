@@ -33,7 +33,6 @@ struct tuning {
 
     struct contender finalists[TUNING_FINALISTS + 1];
     int finalist_count;
-    int spare;   /* slot of the next look */
     double pace; /* the device's now: a first look's time by what it would have been at the yardstick's look */
     int sampled; /* finalist of the last request in the rounds */
     double begin, deadline; /* deadline 0: none */
@@ -53,6 +52,8 @@ attune_status tuning_look_at_all(struct tuning *t, struct generator *generator, 
  * the store: the next process does not try its object again. */
 void tuning_fail(struct tuning *t, const struct object_job *job, struct tune_outcome *outcome, const char *reason);
 
+/* a right candidate whose kernel failed when it was sampled */
+void tuning_drop_finalist(struct tuning *t, int index, const char *reason);
 /* *winner is an index into finalists, which may be none afterwards */
 attune_status tuning_hold_finals(struct tuning *t, int *winner, struct error *error);
 
