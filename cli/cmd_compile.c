@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "cache/store.h"
 #include "cli/cli.h"
+#include "cli/compile_defaults.h"
 #include "cli/progress.h"
 #include "cli/table.h"
 
@@ -14,12 +15,13 @@ enum { TARGETS_MAX = 64 };
 
 static const struct option options[] = {
     CLI_OPTION_PROBLEM,
-    {"problems", 0, OPTION_TEXT, false, "FILE", "with --space: a problem a line, # comments"},
+    {"problems", 0, OPTION_TEXT, false, "FILE", "with --space or --defaults: a problem a line, # comments"},
     {"target", 0, OPTION_TEXT, true, "T", "what to make code for: gfx906, sm_90a, host, host-gfx906"},
     {"output", 'o', OPTION_TEXT, false, "PATH", "file, or folder for several targets (existing, or ends in /)"},
     {"asm", 0, OPTION_FLAG, false, NULL, "disassemble: to stdout, or beside each object with -o"},
     {"resources", 0, OPTION_FLAG, false, NULL, "registers, shared memory, scratch... read from the object"},
     {"space", 0, OPTION_FLAG, false, NULL, "all candidates, in parallel, into the store"},
+    {"defaults", 0, OPTION_FLAG, false, NULL, "the default candidate of each problem, with its record, into the store"},
     {"candidates", 0, OPTION_TEXT, false, "FILE", "with --space: only the candidates named in FILE, one a line"},
     {"sanitize", 0, OPTION_TEXT, false, "S", "none, address or thread; host targets only"},
     CLI_OPTION_STORE,
@@ -381,25 +383,37 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
 static attune_status check_options(struct cli *cli, int targets, struct error *error)
 {
     const struct options *given = &cli->options;
-    bool space = options_has(given, "space");
+    bool space = options_has(given, "space"), defaults = options_has(given, "defaults");
+    const char *fills = space ? "space" : "defaults";
     static const char *const only_one[] = {"output", "asm", "resources", "sanitize"};
-    for (size_t i = 0; space && i < sizeof only_one / sizeof only_one[0]; i++) {
+    if (space && defaults) {
+        return error_set(error, ATTUNE_INVALID, "--space makes the defaults too: leave --defaults out");
+    }
+    for (size_t i = 0; (space || defaults) && i < sizeof only_one / sizeof only_one[0]; i++) {
         if (options_has(given, only_one[i])) {
             return error_set(error, ATTUNE_INVALID,
-                             "--space fills the store and goes without --%s: compile single candidates for that",
+                             "--%s fills the store and goes without --%s: compile single candidates for that", fills,
                              only_one[i]);
         }
+    }
+    if (defaults && given->positional_count > 0) {
+        return error_set(error, ATTUNE_INVALID, "--defaults means the default candidate: '%s' would choose another",
+                         given->positionals[0]);
     }
     if (space && given->positional_count > 0) {
         return error_set(error, ATTUNE_INVALID, "--space means every candidate: '%s' would choose one, leave it out",
                          given->positionals[0]);
     }
-    if (!space && (options_has(given, "candidates") || options_has(given, "problems") || options_has(given, "store"))) {
-        return error_set(error, ATTUNE_INVALID, "--candidates, --problems and --store go with --space");
+    if (!space && options_has(given, "candidates")) {
+        return error_set(error, ATTUNE_INVALID, "--candidates goes with --space");
     }
-    if (!space && !options_has(given, "output") && !options_has(given, "asm") && !options_has(given, "resources")) {
+    if (!space && !defaults && (options_has(given, "problems") || options_has(given, "store"))) {
+        return error_set(error, ATTUNE_INVALID, "--problems and --store go with --space or --defaults");
+    }
+    if (!space && !defaults && !options_has(given, "output") && !options_has(given, "asm") &&
+        !options_has(given, "resources")) {
         return error_set(error, ATTUNE_INVALID,
-                         "nothing to do with the object: give -o FILE, --resources, --asm or --space");
+                         "nothing to do with the object: give -o FILE, --resources, --asm, --defaults or --space");
     }
     const char *output = options_text(given, "output");
     if (output != NULL && output[0] == '\0') {
@@ -452,6 +466,8 @@ static attune_status run(struct cli *cli, struct error *error)
     }
     if (status == ATTUNE_OK && options_has(&cli->options, "space")) {
         status = compile_space(cli, pool, &problems, targets, count, error);
+    } else if (status == ATTUNE_OK && options_has(&cli->options, "defaults")) {
+        status = compile_defaults(cli, pool, &problems, targets, count, error);
     } else if (status == ATTUNE_OK) {
         const char *output = options_text(&cli->options, "output");
         struct work work = {
@@ -478,7 +494,8 @@ const struct command command_compile = {
     .usage = "--problem P --target T ... [name=value ...] -o FILE-or-FOLDER",
     .summary = "candidates to objects, for any targets, without a device",
     .help = "Compiles the default candidate, or the one that name=value choose, for each --target.\n"
-            "With --space every candidate goes into the store, so that a GPU's minutes are not spent compiling.\n\n"
+            "With --defaults they go into the store, which a program that may not compile can then use;\n"
+            "with --space candidate goes there, so that a GPU's minutes are not spent compiling.\n\n"
             "  attune compile --problem \"dtype=f16 batch=1 heads=32 seqlen_q=2048 head_dim=128\" \\\n"
             "    --target gfx906 --target gfx90a:sramecc+:xnack- --resources -o objects/\n",
     .options = options,
