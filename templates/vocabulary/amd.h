@@ -4,6 +4,10 @@
  * header. A name whose instruction a target lacks fails to compile only when it is used. Words are 32 bits and hold one fp32
  * or two 16-bit elements, the lower index in the lower half.
  */
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "the compiler assumes that no number is infinite or NaN (-ffast-math, -Ofast, -ffinite-math-only): masks need both"
+#endif
+
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;

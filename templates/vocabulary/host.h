@@ -4,6 +4,10 @@
  * no undefined symbol. Whatever concerns other threads goes through `api`, a parameter of the entry, so these names are macros
  * that work inside the kernel function only; a call's site is its __COUNTER__. The kernel's text defines WAVE.
  */
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "the compiler assumes that no number is infinite or NaN (-ffast-math, -Ofast, -ffinite-math-only): masks need both"
+#endif
+
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;

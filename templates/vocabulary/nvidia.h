@@ -4,6 +4,10 @@
  * floats are bits plus inline PTX. Words are 32 bits and hold one fp32 or two 16-bit elements, the lower index in the lower
  * half. Shared arrays are parts of the launch's dynamic shared memory, because static ones end at 48 KiB.
  */
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "the compiler assumes that no number is infinite or NaN (-ffast-math, -Ofast, -ffinite-math-only): masks need both"
+#endif
+
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;

@@ -4,7 +4,6 @@
 #include "kit.h"
 
 #include "autotune/inputs.h"
-#include "autotune/reference.h"
 
 /* draws that every type holds exactly; `data` points to the tensor */
 static double drawn(const void *data, int64_t b, int64_t s, int64_t h, int64_t c)
@@ -36,64 +35,20 @@ static void fill_inputs(struct proof_call *call, proof_value keys_and_values)
     proof_fill(call, PROOF_V, keys_and_values, &numbers[2]);
 }
 
-/* ------------------------------------------------------------------------------------------------ the reference */
-
-struct answers {
-    struct reference_rows rows;
-    struct reference reference;
-};
-
-static const void *first_element(const struct proof_call *call, enum proof_tensor tensor)
-{
-    const struct attention *a = &call->a;
-    const struct attention_tensor *const tensors[] = {&a->q, &a->k, &a->v, &a->o};
-    return (const char *)call->tensors[tensor] + (size_t)call->offsets[tensor] * dtype_size(tensors[tensor]->dtype);
-}
-
-static void answer(const struct proof_call *call, struct answers *answers)
-{
-    struct error error = {0};
-    if (reference_choose_rows(&call->a, 1e18, 1, &answers->rows, &error) != ATTUNE_OK ||
-        reference_compute(&call->a, first_element(call, PROOF_Q), first_element(call, PROOF_K),
-                          first_element(call, PROOF_V), &answers->rows, false, &answers->reference,
-                          &error) != ATTUNE_OK) {
-        fail_msg("%s: %s", call->label, error.message);
-    }
-    assert_true(answers->rows.complete);
-}
-
-static void answers_free(struct answers *answers)
-{
-    free(answers->rows.rows);
-    reference_free(&answers->reference);
-}
-
-static void expect(const struct proof_call *call, const struct answers *answers)
-{
-    double ratio;
-    char reason[256];
-    if (!reference_compare(&call->a, &answers->rows, &answers->reference, first_element(call, PROOF_O), call->lse,
-                           &ratio, reason, sizeof reason)) {
-        proof_fail(call, "%s", reason);
-    }
-}
-
 /* The call and a second of the same specialisation against the reference, on at most `most` candidates. */
 static void run_both(struct proof *proof, struct proof_call *call, struct proof_call *other, int most)
 {
-    struct answers answers, others;
-    answer(call, &answers);
-    answer(other, &others);
+    struct proof_answers answers = proof_answers(call), others = proof_answers(other);
     for (struct proof_run run = proof_start(proof, call); proof_next(&run);) {
-        expect(call, &answers);
+        proof_check_answers(call, &answers);
         proof_also(&run, other);
-        expect(other, &others);
+        proof_check_answers(other, &others);
         if (run.taken >= most) {
             break;
         }
     }
-    answers_free(&answers);
-    answers_free(&others);
+    proof_answers_free(&answers);
+    proof_answers_free(&others);
     proof_call_free(call);
     proof_call_free(other);
 }
@@ -198,7 +153,6 @@ static void head_sizes_that_are_no_multiple_of_8_are_right_compact_and_padded(vo
     for (size_t i = 0; i < count; i++) {
         char text[256], label[64];
         struct proof_call compact, pad;
-        struct answers answers;
         snprintf(label, sizeof label, "head_dim=%d %s", sizes[i], dtypes[i % 3]);
         snprintf(text, sizeof text, "dtype=%s heads=2 seqlen_q=33 seqlen_k=65 head_dim=%d lse=1 causal=%d",
                  dtypes[i % 3], sizes[i], (int)i % 2);
@@ -207,9 +161,9 @@ static void head_sizes_that_are_no_multiple_of_8_are_right_compact_and_padded(vo
         pad_rows(&pad);
         fill_inputs(&compact, drawn);
         fill_inputs(&pad, drawn);
-        answer(&compact, &answers);
+        struct proof_answers answers = proof_answers(&compact);
         for (struct proof_run run = proof_start(*state, &compact); proof_next(&run);) {
-            expect(&compact, &answers);
+            proof_check_answers(&compact, &answers);
             struct proof_bits bits = proof_bits(&compact);
             proof_also(&run, &pad);
             proof_same_bits(&pad, &bits, "padded rows");
@@ -218,7 +172,7 @@ static void head_sizes_that_are_no_multiple_of_8_are_right_compact_and_padded(vo
                 break;
             }
         }
-        answers_free(&answers);
+        proof_answers_free(&answers);
         proof_call_free(&compact);
         proof_call_free(&pad);
     }
