@@ -202,12 +202,14 @@ static attune_status check_reply(const struct message *reply, const struct buffe
 {
     char line[LINE_BYTES];
     int64_t status = message_integer(reply, KEY_STATUS);
+    const char *text = message_text(reply, KEY_TEXT);
     if (status == ATTUNE_OK) {
         return ATTUNE_OK;
     }
     first_error_line(buffer_string(log), line, sizeof line);
     return error_set(error, status > 0 && status <= ATTUNE_INTERNAL ? (attune_status)status : ATTUNE_INTERNAL, "%s%s%s",
-                     message_text(reply, KEY_TEXT), line[0] != '\0' ? ": " : "", line);
+                     text[0] != '\0' ? text : "attune-helper failed and does not say why", line[0] != '\0' ? ": " : "",
+                     line);
 }
 
 static attune_status check_question(const struct target *target, enum compiler_kind kind, enum sanitize sanitize,

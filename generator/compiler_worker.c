@@ -125,6 +125,13 @@ static bool folder_is_full(const struct worker *worker)
 
 /* ---- reading ---- */
 
+/* what it wrote to stderr, the first mebibyte of it in all: a flood costs no memory */
+static void hear(struct worker *worker, struct buffer *errors)
+{
+    process_errors(&worker->process, errors,
+                   errors->length < PROTOCOL_LOG_BYTES ? PROTOCOL_LOG_BYTES - errors->length : 0);
+}
+
 static void describe_end(const struct worker *worker, char *text, size_t bytes)
 {
     siginfo_t info = {0};
@@ -158,7 +165,7 @@ static attune_status read_bytes(struct worker *worker, struct buffer *into, size
         struct pollfd files[2] = {{worker->process.from_child, POLLIN, 0}, {worker->process.errors, POLLIN, 0}};
         (void)poll(files, files[1].fd >= 0 ? 2 : 1, (int)(1000 * poll_seconds));
         if (files[1].revents != 0) {
-            process_errors(&worker->process, errors, PROTOCOL_LOG_BYTES);
+            hear(worker, errors);
         }
         if ((files[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
             /* straight into the buffer, which has the room: callers' threads may have small stacks */
@@ -168,7 +175,7 @@ static attune_status read_bytes(struct worker *worker, struct buffer *into, size
                 into->data[into->length] = '\0';
             } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
                 describe_end(worker, how, sizeof how);
-                process_errors(&worker->process, errors, PROTOCOL_LOG_BYTES);
+                hear(worker, errors);
                 return error_set(error, ATTUNE_COMPILE_FAILED, "the compiler's process %s", how);
             }
         }
@@ -191,7 +198,7 @@ static attune_status read_bytes(struct worker *worker, struct buffer *into, size
             }
         }
     }
-    process_errors(&worker->process, errors, PROTOCOL_LOG_BYTES);
+    hear(worker, errors);
     return status;
 }
 
@@ -299,7 +306,7 @@ attune_status worker_exchange(struct worker *worker, struct buffer *frame, const
                                reply->kind);
         }
     } else {
-        process_errors(&worker->process, errors, PROTOCOL_LOG_BYTES);
+        hear(worker, errors);
         status = error_set(error, ATTUNE_COMPILE_FAILED, "the compiler's process no longer takes requests");
     }
     if (status == ATTUNE_CORRUPT || status == ATTUNE_UNSUPPORTED || status == ATTUNE_INVALID) {

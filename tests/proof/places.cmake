@@ -23,3 +23,11 @@ if(BUILD_SHARED_LIBS AND CMAKE_CXX_COMPILER)
   endfunction()
   attune_place_test(proof_store store_places.c store_contents.c store_main.c)
 endif()
+
+# a helper that does not keep to the protocol
+add_executable(proof_bad_helper bad_helper.c ${CMAKE_SOURCE_DIR}/generator/compiler_protocol.c)
+target_link_libraries(proof_bad_helper PRIVATE attune_flags libattune)
+attune_test(proof_helper helper.c ${CMAKE_SOURCE_DIR}/tests/compiler/fakes.c
+  ${CMAKE_SOURCE_DIR}/generator/compiler_protocol.c)
+add_dependencies(test_proof_helper attune_helper proof_bad_helper)
+target_compile_definitions(test_proof_helper PRIVATE BAD_HELPER="$<TARGET_FILE:proof_bad_helper>")
