@@ -71,7 +71,9 @@ static bool folder_has_room(const char *folder)
     }
     bool room = true;
     for (int i = 0; i < 64 && room; i++) {
-        room = file_write_fully(file, block, sizeof block) == 0;
+        int failed = file_write_fully(file, block, sizeof block);
+        /* a file size limit of the caller's says nothing of the folder, and is not the compilers' */
+        room = failed == 0 || failed == EFBIG;
     }
     room = close(file) == 0 && room;
     (void)unlink(path);
@@ -285,6 +287,10 @@ void worker_stop(struct worker *worker)
 bool worker_alive(const struct worker *worker)
 {
     if (!worker->running) {
+        return false;
+    }
+    /* somebody cleaned the temporary folder: it cannot compile any more */
+    if (access(worker->folder, W_OK | X_OK) != 0) {
         return false;
     }
     /* an idle worker has nothing to say: readable or hung up both mean that it is of no more use */

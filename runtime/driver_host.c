@@ -153,7 +153,11 @@ static attune_status host_fill(const struct driver *driver, int ordinal, void *d
 static attune_status write_all(int file, const char *bytes, size_t length, struct error *error)
 {
     int failed = file_write_fully(file, bytes, length);
-    return failed == 0 ? ATTUNE_OK : error_errno(error, failed, "host: cannot write the object for loading");
+    return failed == 0
+               ? ATTUNE_OK
+               : error_errno(error, failed,
+                             "host: cannot write the object's %zu bytes for loading (`ulimit -f` and memory decide)",
+                             length);
 }
 
 /* An unnamed file that the loader can open: memory where the system has that, else an unlinked temporary file. */

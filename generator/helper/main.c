@@ -410,6 +410,7 @@ static bool serve_one(struct helper *helper, int input, int output, struct buffe
 static int serve(const char *folder)
 {
     const struct rlimit no_core = {0, 0};
+    struct rlimit file;
     struct helper helper = {.folder = folder};
     struct buffer payload = BUFFER_INIT;
     struct buffer frame = BUFFER_INIT;
@@ -421,6 +422,11 @@ static int serve(const char *folder)
     (void)signal(SIGTERM, SIG_IGN);
     (void)signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would take every compiler's exit status away */
     (void)setrlimit(RLIMIT_CORE, &no_core);
+    /* a file size limit is for the caller's files, not for a compiler's temporary ones */
+    if (getrlimit(RLIMIT_FSIZE, &file) == 0) {
+        file.rlim_cur = file.rlim_max;
+        (void)setrlimit(RLIMIT_FSIZE, &file);
+    }
     /* compilers print where they like: keep our conversation away from their stdin and stdout */
     int input = fcntl(0, F_DUPFD_CLOEXEC, 3);
     int output = fcntl(1, F_DUPFD_CLOEXEC, 3);

@@ -1,7 +1,8 @@
 // engine.cpp - a small embedding program: prepares and launches attention through attune.h on the host device, twice
 // or more, and checks every number against fp64. What the store and its surroundings do to an engine is seen here.
 //
-//   engine [--calls N] [--forbid] [--locale NAME] [--locale-late NAME] [--stack BYTES] [--wait FILE] PROBLEM...
+//   engine [--calls N] [--forbid] [--locale NAME] [--locale-late NAME] [--stack BYTES] [--wait FILE]
+//          [--pause SECONDS] PROBLEM...
 //
 // A PROBLEM is the part after "attention.forward dtype=f32 ". Prints one line a plan: `plan OBJECT RUNG`. Exit code 0:
 // all right; 1: a call failed; 4: wrong numbers.
@@ -27,6 +28,7 @@ struct Options {
     bool forbid = false;
     std::string locale, locale_late, wait;
     size_t stack = 0;
+    unsigned pause = 0; // between problems
     std::vector<std::string> problems;
 };
 
@@ -167,6 +169,7 @@ void *run(void *data)
     for (int i = 0; i < options.calls; i++) {
         for (const std::string &problem : options.problems) {
             call(context, device, problem);
+            sleep(options.pause);
         }
         enter(options.locale_late);
     }
@@ -193,6 +196,8 @@ int main(int argc, char **argv)
                 options.locale = value;
             } else if (word == "--locale-late") {
                 options.locale_late = value;
+            } else if (word == "--pause") {
+                options.pause = static_cast<unsigned>(std::atoi(value.c_str()));
             } else if (word == "--wait") {
                 options.wait = value;
             } else {

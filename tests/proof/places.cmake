@@ -21,6 +21,8 @@ if(BUILD_SHARED_LIBS AND CMAKE_CXX_COMPILER)
     target_compile_definitions(test_${name} PRIVATE ATTUNE_PROGRAM="$<TARGET_FILE:attune_program>"
       PLACE_ENGINE="$<TARGET_FILE:proof_engine>")
   endfunction()
+  attune_place_test(proof_shared shared.c)
+  attune_place_test(proof_mounts mounts.c)
   attune_place_test(proof_store store_places.c store_contents.c store_main.c)
 endif()
 
