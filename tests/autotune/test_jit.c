@@ -220,7 +220,7 @@ static int objects_in(const char *folder)
 static void many_threads_share_one_compile(void **state)
 {
     (void)state;
-    enum { THREADS = 16 };
+    enum { THREADS = 32 };
     struct place place;
     attune_problem *problem;
     struct preparing each[THREADS];

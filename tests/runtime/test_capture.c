@@ -242,7 +242,12 @@ static void the_stand_in_breaks_captures(void **state)
         capture_begins(mode);
         attune_status status = scene.device->driver->allocate(scene.device->driver, 0, 64, &pointer, &error);
         assert_int_equal(status == ATTUNE_OK, mode == 2);
-        assert_int_equal(end_capture(stream, &graph) == 0, mode == 2);
+        if (mode == 2) {
+            capture_is_whole(0);
+            scene.device->driver->release(scene.device->driver, 0, pointer, NULL);
+        } else {
+            assert_int_not_equal(end_capture(stream, &graph), 0);
+        }
     }
     scene_close(&scene);
 }

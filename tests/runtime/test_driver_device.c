@@ -184,6 +184,26 @@ static void capture_elsewhere_survives_loading_here(void **state)
     CHECK(gpu->stream_destroy(gpu, 0, stream, &error));
 }
 
+static void a_captured_stream_is_recognised(void **state)
+{
+    (void)state;
+    driver_stream stream;
+    driver_graph graph;
+    bool capturing = true;
+    struct error error = {0};
+    CHECK(gpu->stream_create(gpu, 0, &stream, &error));
+    CHECK(gpu->capturing(gpu, 0, stream, &capturing, &error));
+    assert_false(capturing);
+    CHECK(gpu->graph_begin(gpu, 0, stream, &error));
+    CHECK(gpu->capturing(gpu, 0, stream, &capturing, &error));
+    assert_true(capturing);
+    CHECK(gpu->capturing(gpu, 0, NULL, &capturing, &error));
+    assert_false(capturing);
+    CHECK(gpu->graph_end(gpu, 0, stream, &graph, &error)); /* asking broke nothing */
+    CHECK(gpu->graph_destroy(gpu, 0, graph, &error));
+    CHECK(gpu->stream_destroy(gpu, 0, stream, &error));
+}
+
 /* every GPU driver that can be used here; 0 when the tests passed or there is nothing to test */
 static int run_on(const char *name, int *tested)
 {
@@ -218,6 +238,7 @@ static int run_on(const char *name, int *tested)
         cmocka_unit_test(allocation_beyond_the_memory_fails_and_harms_nothing),
         cmocka_unit_test(launch_that_the_device_refuses_is_explained),
         cmocka_unit_test(capture_elsewhere_survives_loading_here),
+        cmocka_unit_test(a_captured_stream_is_recognised),
     };
     *tested += 1;
     failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,6 @@
 #include "fake_library.h"
 
 #include "base/codeobject.h"
-#include "base/files.h"
 #include "runtime/plan.h"
 
 #include <dlfcn.h>
@@ -23,12 +22,10 @@ static _Alignas(64) unsigned char memory[4096];
 static attune_context *context;
 static attune_device *devices[DEVICES];
 static struct fake_jit jit;
-static char folder[512];
 
 static void open_all(attune_jit_mode mode)
 {
-    assert_int_equal(folder_temporary(folder, sizeof folder, NULL), ATTUNE_OK);
-    context = fake_context(folder, mode);
+    context = fake_context(NULL, mode);
     for (int i = 0; i < DEVICES; i++) {
         attune_device_info info = {.size = sizeof info};
         fakes[i]->log[0] = '\0';
@@ -41,7 +38,6 @@ static void open_all(attune_jit_mode mode)
 static void close_all(void)
 {
     attune_context_destroy(context);
-    folder_remove(folder);
 }
 
 static void use_fake_jit(void)
