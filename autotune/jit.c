@@ -74,6 +74,13 @@ static attune_status jit_compile(void *data, const struct jit_request *request, 
     bool accepted = true, is_default = false;
     memset(record, 0, sizeof *record);
     attune_status status = stale_accepted(&accepted, error);
+    if (status == ATTUNE_OK) { /* what no template supports is refused before anybody asks for a compiler */
+        status = enter_generator(jit, error);
+        if (status == ATTUNE_OK) {
+            status = choose(jit->generator, request, &candidate, &is_default, error);
+        }
+        pthread_mutex_unlock(&jit->generator_lock);
+    }
     if (status == ATTUNE_OK) {
         status = take_pool(jit, &pool, error);
     }
@@ -84,9 +91,6 @@ static attune_status jit_compile(void *data, const struct jit_request *request, 
         return status;
     }
     status = enter_generator(jit, error);
-    if (status == ATTUNE_OK) {
-        status = choose(jit->generator, request, &candidate, &is_default, error);
-    }
     if (status == ATTUNE_OK) {
         status = object_expand(jit->generator, &road, &candidate, request->problem, &scratch, &job, error);
     }
