@@ -4,32 +4,33 @@
 #include "autotune/philox.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Options that a problem may carry and that the reference here has no mathematics for. */
 static attune_status refuse_options(const struct problem *problem, struct error *error)
 {
-    static const char *const integers[] = {"window_left", "window_right"};
-    static const char *const others[] = {"softcap", "alibi", "sinks", "bias", "mask", "varlen", "paged"};
-    for (size_t i = 0; i < sizeof integers / sizeof integers[0]; i++) {
-        int index = schema_find(problem->schema, integers[i]);
-        if (index >= 0 && problem->values[index].integer != problem->schema->fields[index].fallback.integer) {
-            return error_set(error, ATTUNE_UNSUPPORTED, "%s=%lld: there is no reference for windows yet; leave it out",
-                             integers[i], (long long)problem->values[index].integer);
-        }
-    }
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        int index = schema_find(problem->schema, others[i]);
+    static const char *const names[] = {"window_left", "window_right", "softcap", "alibi", "sinks",
+                                        "bias",        "mask",         "varlen",  "paged"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        int index = schema_find(problem->schema, names[i]);
         if (index < 0) {
             continue;
         }
         const struct field *field = &problem->schema->fields[index];
-        bool set = field->kind == FIELD_REAL ? problem->values[index].real != field->fallback.real
-                                             : problem->values[index].integer != field->fallback.integer;
-        if (set) {
-            return error_set(error, ATTUNE_UNSUPPORTED, "%s: there is no reference for this option yet; leave it out",
-                             others[i]);
+        const union field_value *value = &problem->values[index];
+        bool real = field->kind == FIELD_REAL;
+        if (real ? value->real == field->fallback.real : value->integer == field->fallback.integer) {
+            continue;
         }
+        char text[FIELD_NAME_BYTES];
+        if (field->kind == FIELD_CHOICE) {
+            snprintf(text, sizeof text, "%s", field->choices[value->integer]);
+        } else {
+            snprintf(text, sizeof text, "%.10g", real ? value->real : (double)value->integer);
+        }
+        return error_set(error, ATTUNE_UNSUPPORTED, "%s=%s: there is no reference for this option yet; leave it out",
+                         names[i], text);
     }
     return ATTUNE_OK;
 }
