@@ -97,7 +97,7 @@ static const struct {
 } misbehaving[] = {
     {"spin", "hung", "did not end within 3 s"},
     {"forever", "hung", "normal inputs"},
-    {"null", "crashed", "signal 11"},
+    {"fault", "crashed", "signal 11"},
 #if defined(__x86_64__)
     {"exit", "crashed", "exited with code 0"},
 #endif
@@ -155,9 +155,9 @@ static void candidates_that_hang_or_crash_end_alone_and_are_not_tried_again(void
     tune_result_free(&result);
 
     /* asked for, they are tried again */
-    status = tune(&place, "right null", "2", (struct tune_options){.retry_blocked = true}, &result, &error);
+    status = tune(&place, "right fault", "2", (struct tune_options){.retry_blocked = true}, &result, &error);
     assert_int_equal(status, ATTUNE_OK);
-    expect(&result, "null", "crashed", "signal 11");
+    expect(&result, "fault", "crashed", "signal 11");
     tune_result_free(&result);
     folder_remove(place.folder);
 }
@@ -172,21 +172,21 @@ static void blocked_candidates_return_with_another_text_or_when_pruned(void **st
     int removed = 0;
     open_place(&place, *state);
     for (int round = 0; round < 2; round++) {
-        assert_int_equal(tune(&place, "right null", "2", (struct tune_options){0}, &result, &error), ATTUNE_OK);
-        expect(&result, "null", round == 0 ? "crashed" : "blocked", "signal 11");
+        assert_int_equal(tune(&place, "right fault", "2", (struct tune_options){0}, &result, &error), ATTUNE_OK);
+        expect(&result, "fault", round == 0 ? "crashed" : "blocked", "signal 11");
         tune_result_free(&result);
     }
     place.comment = "another text, thus another object"; /* the author mended it, perhaps */
-    assert_int_equal(tune(&place, "right null", "2", (struct tune_options){0}, &result, &error), ATTUNE_OK);
-    expect(&result, "null", "crashed", "signal 11");
+    assert_int_equal(tune(&place, "right fault", "2", (struct tune_options){0}, &result, &error), ATTUNE_OK);
+    expect(&result, "fault", "crashed", "signal 11");
     tune_result_free(&result);
     /* `attune cache prune --blocked` clears them */
     assert_int_equal(store_open(place.store_folder, &store, NULL), ATTUNE_OK);
     assert_int_equal(store_prune(store, &rule, &removed, NULL, NULL), ATTUNE_OK);
     store_close(store);
     assert_int_equal(removed, 2);
-    assert_int_equal(tune(&place, "right null", "2", (struct tune_options){0}, &result, &error), ATTUNE_OK);
-    expect(&result, "null", "crashed", "signal 11");
+    assert_int_equal(tune(&place, "right fault", "2", (struct tune_options){0}, &result, &error), ATTUNE_OK);
+    expect(&result, "fault", "crashed", "signal 11");
     tune_result_free(&result);
     folder_remove(place.folder);
 }
@@ -194,7 +194,7 @@ static void blocked_candidates_return_with_another_text_or_when_pruned(void **st
 /* the yardstick itself may be the one */
 static void a_default_that_hangs_or_crashes_leaves_the_others(void **state)
 {
-    static const char *const defaults[][2] = {{"forever", "hung"}, {"null", "crashed"}};
+    static const char *const defaults[][2] = {{"forever", "hung"}, {"fault", "crashed"}};
     for (int i = 0; i < 2; i++) {
         struct place place;
         struct tune_result result;
@@ -219,7 +219,7 @@ static void when_all_hang_or_crash_the_error_lists_why(void **state)
     struct tune_result result;
     struct error error = {0};
     open_place(&place, *state);
-    assert_int_equal(tune(&place, "null forever stack", "2", (struct tune_options){0}, &result, &error),
+    assert_int_equal(tune(&place, "fault forever stack", "2", (struct tune_options){0}, &result, &error),
                      ATTUNE_DEVICE_FAILED);
     assert_non_null(strstr(error.message, "none of 3 candidates is usable"));
     assert_non_null(strstr(error.message, "1 hung"));

@@ -152,22 +152,22 @@ static void a_lost_device_ends_the_run_with_what_there_is(void **state)
              place.folder, place.folder, measure);
     write_program(&place, text, path);
     use(path);
-    attune_status status = tune(&place, *state, "right null half early", (struct tune_options){0}, &result, &error);
+    attune_status status = tune(&place, *state, "right fault half early", (struct tune_options){0}, &result, &error);
     skip_without_compiler(status, &error);
     if (status != ATTUNE_OK) {
         fail_msg("%s", error.message);
     }
     assert_string_equal(result.record.candidate, "twice/plain mode=right");
     assert_false(result.record.complete);
-    expect(&result, "null", "crashed", "signal 11");
+    expect(&result, "fault", "crashed", "signal 11");
     int lost = 0;
     for (int i = 0; i < result.outcome_count; i++) {
         const struct tune_outcome *outcome = &result.outcomes[i];
         lost += strcmp(outcome->outcome, "not-tried") == 0 && strstr(outcome->reason, "no device any more") != NULL;
     }
     /* the order is the seed's: whoever came next met the loss */
-    bool null_was_last = strstr(result.outcomes[result.outcome_count - 1].candidate, "null") != NULL;
-    assert_true(lost == 1 || null_was_last);
+    bool fault_was_last = strstr(result.outcomes[result.outcome_count - 1].candidate, "fault") != NULL;
+    assert_true(lost == 1 || fault_was_last);
     tune_result_free(&result);
     folder_remove(place.folder);
 }
