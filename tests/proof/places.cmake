@@ -33,3 +33,6 @@ attune_test(proof_helper helper.c ${CMAKE_SOURCE_DIR}/tests/compiler/fakes.c
   ${CMAKE_SOURCE_DIR}/generator/compiler_protocol.c)
 add_dependencies(test_proof_helper attune_helper proof_bad_helper)
 target_compile_definitions(test_proof_helper PRIVATE BAD_HELPER="$<TARGET_FILE:proof_bad_helper>")
+
+attune_test(proof_targets targets.c ${CMAKE_SOURCE_DIR}/tests/runtime/fake.c)
+target_include_directories(test_proof_targets PRIVATE ${CMAKE_SOURCE_DIR}/tests/runtime)
