@@ -23,6 +23,8 @@ if(BUILD_SHARED_LIBS AND CMAKE_CXX_COMPILER)
   endfunction()
   attune_place_test(proof_shared shared.c)
   attune_place_test(proof_mounts mounts.c)
+  attune_place_test(proof_odd odd.c)
+  target_link_libraries(test_proof_odd PRIVATE attune_cli_parts)
   attune_place_test(proof_store store_places.c store_contents.c store_main.c)
 endif()
 
