@@ -98,14 +98,16 @@ static void keep(struct tuning *t, const struct contender *contender)
 static double yardstick_now(struct tuning *t)
 {
     struct error why = {0};
+    attune_status status = ATTUNE_OK;
     double now = NAN;
-    if (t->finalist_count == 0) {
-        return NAN;
+    for (int attempt = 0; attempt < 3 && t->finalist_count > 0 && status == ATTUNE_OK; attempt++) {
+        status = measurer_sample(t->measurer, t->finalists[0].slot, &now, &why);
+        if (status == ATTUNE_OK && isfinite(now) && now > 0.0) { /* timers may give nonsense now and then */
+            return now / t->finalists[0].quick;
+        }
     }
-    if (measurer_sample(t->measurer, t->finalists[0].slot, &now, &why) == ATTUNE_OK) {
-        return now > 0.0 ? now / t->finalists[0].quick : (double)NAN;
-    }
-    if (measurer_fate(t->measurer) == MEASURER_HUNG || measurer_fate(t->measurer) == MEASURER_CRASHED) {
+    enum measurer_fate fate = measurer_fate(t->measurer);
+    if (status != ATTUNE_OK && (fate == MEASURER_HUNG || fate == MEASURER_CRASHED)) {
         tuning_drop_finalist(t, 0, why.message); /* the next one takes its place */
     }
     return NAN;

@@ -48,7 +48,8 @@ static attune_status tune(struct parts *parts, struct setting *setting, const st
 
 /* ---- B28 ---- */
 
-/* r00 is the default; r05, r11 and r17 are within half a percent of the best, the next is 4 % behind */
+/* r00 is the default; r04, r15 and r21 are within half a percent of the best, the next is 4 % behind. They come late in
+ * the order of seed 1: what happens before they are looked at is held against nobody. */
 static double rank_truth(const char *kernel, const void *object, size_t bytes)
 {
     (void)object, (void)bytes;
@@ -56,11 +57,11 @@ static double rank_truth(const char *kernel, const void *object, size_t bytes)
     switch (rank) {
     case 0:
         return 120.0;
-    case 5:
+    case 15:
         return 100.2;
-    case 11:
+    case 21:
         return 100.0;
-    case 17:
+    case 4:
         return 100.4;
     default:
         return 104.0 + (rank * 7) % 23;
