@@ -7,6 +7,8 @@
  */
 #include "tests/proof/views.h"
 
+#include "autotune/convert.h"
+
 #define ONE "dtype=f16 batch=1 heads=1 seqlen_q=1 head_dim="
 
 /* one query, one key; short rows where blocks are slow */
@@ -183,12 +185,167 @@ static void work_items_around_the_limit_are_all_done(void **state)
     assert_true(runs >= 2);
 }
 
+/* ------------------------------------------------------------------------------------------------ long sequences */
+
+/* the last queries, or the first, of a sequence with one head: a call of its own */
+static struct view_call some_queries(const struct view_call *call, int64_t first, int64_t count)
+{
+    struct view_call some = *call;
+    some.seqlen_q = count;
+    some.tensors[VIEW_O].data += first * call->tensors[VIEW_O].stride[VIEW_SEQ] * 2;
+    some.lse += first;
+    return some;
+}
+
+/* The first and the last block of the longest sequence of queries, one query's row for all: the bits of a short
+ * sequence's first and last rows. */
+static void queries_at_the_end_of_the_longest_sequence_are_right(void **state)
+{
+    struct views *views = *state;
+    static const char *const problems[] = {
+        "dtype=f16 batch=1 heads=1 seqlen_q=200 seqlen_k=5 head_dim=8 lse=1 causal=bottom_right",
+        "dtype=f16 batch=1 heads=1 seqlen_q=200 seqlen_k=5 head_dim=8 lse=1 causal=top_left"};
+    enum { SHORT = 200, ROWS = 8 };
+    for (int p = 0; p < 2; p++) {
+        struct view_kernels kernels;
+        views_compile(views, problems[p], test_size(6, 0), &kernels);
+        struct view_call near = views_call(&kernels.problem, 1, 1, 1, SHORT, 5);
+        struct view_call far = views_call(&kernels.problem, 1, 1, 1, ATTENTION_LENGTH_MAX, 5);
+        if (!views_room(views, views_bytes(&far, VIEW_O) + ((size_t)12 << 30))) {
+            view_kernels_free(&kernels);
+            skip();
+        }
+        near.tensors[VIEW_Q].stride[VIEW_SEQ] = far.tensors[VIEW_Q].stride[VIEW_SEQ] = 0;
+        struct view_call one_query = views_call(&kernels.problem, 1, 1, 1, 1, 5);
+        near.tensors[VIEW_Q].data = one_query.tensors[VIEW_Q].data = views_memory(views, 4096);
+        views_fill(views, &one_query, VIEW_Q);
+        views_make(views, &near, VIEW_K);
+        views_make(views, &near, VIEW_V);
+        views_make(views, &near, VIEW_O);
+        near.lse = views_memory(views, SHORT * sizeof(float));
+        for (enum view_tensor t = VIEW_Q; t < VIEW_O; t++) {
+            far.tensors[t].data = near.tensors[t].data;
+        }
+        size_t lse_bytes = (size_t)ATTENTION_LENGTH_MAX * sizeof(float);
+        far.tensors[VIEW_O].data = views_memory(views, views_bytes(&far, VIEW_O));
+        far.lse = views_memory(views, lse_bytes);
+        for (int i = 0; i < kernels.count; i++) {
+            const struct launch *launch = &kernels.items[i].kernel.launch;
+            uint32_t blocks = (uint32_t)((ATTENTION_LENGTH_MAX + launch->grid[0].factors[0].divisor - 1) /
+                                         launch->grid[0].factors[0].divisor);
+            const int64_t firsts[2][2] = {{0, 0}, {SHORT - ROWS, ATTENTION_LENGTH_MAX - ROWS}};
+            if (launch->fixed_count > 0) {
+                continue; /* exact=lengths */
+            }
+            views_run(views, &kernels, i, &near, "short");
+            for (int end = 0; end < 2; end++) {
+                struct view_call found = some_queries(&far, firsts[end][1], ROWS);
+                views_poison(views, &found);
+            }
+            /* enough blocks at each end for the rows that are compared, whichever end a kernel numbers from */
+            for (int end = 0; end < 2; end++) {
+                struct error error = {.message = ""};
+                const uint32_t origin[3] = {end == 0 ? 0 : blocks - ROWS, 0, 0}, count[3] = {ROWS, 1, 1};
+                if (views_launch_part(views, &kernels, i, &far, origin, count, &error) != ATTUNE_OK) {
+                    fail_msg("%s: %s", kernels.items[i].name, error.message);
+                }
+            }
+            for (int end = 0; end < 2; end++) {
+                size_t bytes, again;
+                struct view_call wanted = some_queries(&near, firsts[end][0], ROWS);
+                struct view_call found = some_queries(&far, firsts[end][1], ROWS);
+                unsigned char *a = views_output(views, &wanted, &bytes), *b = views_output(views, &found, &again);
+                if (bytes != again || memcmp(a, b, bytes) != 0) {
+                    fail_msg("%s: %s: the %s queries differ from a short sequence's", problems[p],
+                             kernels.items[i].name, end == 0 ? "first" : "last");
+                }
+                free(a);
+                free(b);
+            }
+        }
+        views_release(views, far.tensors[VIEW_O].data, views_bytes(&far, VIEW_O));
+        views_release(views, far.lse, lse_bytes);
+        views_release(views, near.tensors[VIEW_Q].data, 4096);
+        near.tensors[VIEW_Q].data = NULL;
+        views_free_all(views, &near);
+        view_kernels_free(&kernels);
+    }
+}
+
+/* a row of equal elements */
+static void put_row(struct views *views, char *place, double value)
+{
+    uint16_t row[8];
+    for (int c = 0; c < 8; c++) {
+        row[c] = half_from_float((float)value);
+    }
+    assert_int_equal(views->driver->copy_in(views->driver, views->device.ordinal, place, row, sizeof row, NULL),
+                     ATTUNE_OK);
+}
+
+/* The last key of the longest sequence outweighs all others, what lies behind it is NaN: o is its value. The host
+ * device would take hours and has a shorter one. */
+static void the_last_key_of_the_longest_sequence_is_seen(void **state)
+{
+    struct views *views = *state;
+    struct view_kernels kernels;
+    const int64_t length = views->host ? 70001 : ATTENTION_LENGTH_MAX;
+    int runs = 0;
+    views_compile(views, "dtype=f16 batch=1 heads=1 seqlen_q=1 seqlen_k=5 head_dim=8", 12, &kernels);
+    struct view_call call = views_call(&kernels.problem, 1, 1, 1, 1, length);
+    size_t bytes = views_bytes(&call, VIEW_K), behind = (size_t)1 << 20;
+    if (!views_room(views, 2 * (bytes + behind) + behind)) {
+        view_kernels_free(&kernels);
+        skip();
+    }
+    for (enum view_tensor t = VIEW_Q; t < VIEW_TENSORS; t++) {
+        size_t size = t == VIEW_K || t == VIEW_V ? bytes + behind : 16;
+        call.tensors[t].data = views_memory(views, size);
+        assert_int_equal(
+            views->driver->fill(views->driver, views->device.ordinal, call.tensors[t].data, 0xff, size, NULL),
+            ATTUNE_OK);
+        if (t == VIEW_K || t == VIEW_V) {
+            assert_int_equal(
+                views->driver->fill(views->driver, views->device.ordinal, call.tensors[t].data, 0, bytes, NULL),
+                ATTUNE_OK);
+            put_row(views, call.tensors[t].data + (length - 1) * 16, t == VIEW_K ? 16 : 1.25);
+        }
+    }
+    put_row(views, call.tensors[VIEW_Q].data, 4);
+    for (int i = 0; i < kernels.count && runs < (views->host ? test_size(4, 12) : 1); i++) {
+        const struct launch *launch = &kernels.items[i].kernel.launch;
+        if (launch->fixed_count > 0 || launch->threads != 256 || launch->grid[0].factors[0].divisor > 4) {
+            continue; /* the widest tiles of keys are the quickest */
+        }
+        runs++;
+        uint16_t row[8], wanted = half_from_float(1.25f);
+        views_poison(views, &call);
+        views_run(views, &kernels, i, &call, "long");
+        assert_int_equal(
+            views->driver->copy_out(views->driver, views->device.ordinal, row, call.tensors[VIEW_O].data, 16, NULL),
+            ATTUNE_OK);
+        for (int c = 0; c < 8; c++) {
+            if (row[c] != wanted) {
+                fail_msg("%s: o[%d] has bits %04x, the last value's are %04x", kernels.items[i].name, c, row[c],
+                         wanted);
+            }
+        }
+    }
+    for (enum view_tensor t = VIEW_Q; t < VIEW_TENSORS; t++) {
+        views_release(views, call.tensors[t].data, t == VIEW_K || t == VIEW_V ? bytes + behind : 16);
+    }
+    view_kernels_free(&kernels);
+    assert_true(runs >= 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_of_more_batches_and_heads_than_a_grid_takes_is_computed),
         cmocka_unit_test(a_cut_grid_gives_the_bits_of_a_whole_one),
         cmocka_unit_test(work_items_around_the_limit_are_all_done),
+        cmocka_unit_test(queries_at_the_end_of_the_longest_sequence_are_right),
+        cmocka_unit_test(the_last_key_of_the_longest_sequence_is_seen),
     };
     return cmocka_run_group_tests(tests, views_set_up, views_tear_down);
 }
