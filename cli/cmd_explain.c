@@ -109,6 +109,17 @@ static const char *why(const attune_plan_info *info, const struct choices *choic
     return "";
 }
 
+/* The compiler for the device is asked who it is, so that the notes tell what another build made; without a compiler
+ * they do not. */
+static void ask_compiler(const struct session *session)
+{
+    const attune_context *context = session->context;
+    char identity[DIGEST_HEX_BYTES];
+    if (context->has_jit && context->jit.identity != NULL) {
+        (void)context->jit.identity(context->jit.data, &session->device->facts.target, identity, NULL);
+    }
+}
+
 static attune_status explain(struct cli *cli, struct session *session, const struct problem *problem,
                              struct choices *choices, struct error *error)
 {
@@ -123,6 +134,7 @@ static attune_status explain(struct cli *cli, struct session *session, const str
         status = problem_format(problem, text, error);
     }
     if (status == ATTUNE_OK) {
+        ask_compiler(session);
         status = choose_records(session->device, problem, 0, NULL, choices, error);
     }
     if (status != ATTUNE_OK) {

@@ -5,6 +5,7 @@
  * counted over old, old, new, old: ATTUNE_STALE=retune makes it 1, 0, 1, 0; accept makes it 1, 0, 0, 0 and says so.
  */
 #include "base/files.h"
+#include "base/process.h"
 #include "cache/store.h"
 #include "road.h"
 #include "runtime/attune.h"
@@ -236,6 +237,35 @@ static void accept_keeps_serving_and_says_so_once(void **state)
     assert_int_equal(occurrences(buffer_string(&told), "another build of"), 1);
     buffer_free(&told);
     store_is_sound("accept", 3);
+}
+
+/* B11: who asks why gets told, though nothing was compiled in that process */
+static void explain_tells_of_another_build(void **state)
+{
+    (void)state;
+    static const char *const builds[] = {"old build", "new build", "old build"};
+    char path[1024], store[1024];
+    attune_plan_info info;
+    in_folder("explained", store);
+    for (int i = 0; i < 3; i++) {
+        struct process_result result;
+        struct error error = {0};
+        make_compiler("cxx", builds[i], path);
+        setenv("ATTUNE_CXX", path, 1);
+        if (i == 0) {
+            prepare_anew("explained", "accept", 16, &info);
+        }
+        const char *const argv[] = {ATTUNE_PROGRAM, "explain", "--problem", PROBLEM "16", "--device",
+                                    "host",         "--store", store,       "--json",     NULL};
+        const struct process_options options = {.argv = argv, .seconds = 120, .output_limit = 1 << 20};
+        assert_int_equal(process_run(&options, &result, &error), ATTUNE_OK);
+        assert_int_equal(result.exit_code, 0);
+        const char *output = buffer_string(&result.output);
+        assert_non_null(strstr(output, info.object));
+        assert_int_equal(strstr(output, "another build of the compiler") != NULL, i == 1);
+        process_result_free(&result);
+    }
+    assert_int_equal(compiles_of("cxx"), 1);
 }
 
 /* B11: an upgrade under a running process: what the new build makes is not filed under the old one's name */
@@ -566,6 +596,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(retune_compiles_once_for_each_build, restore),
         cmocka_unit_test_teardown(accept_keeps_serving_and_says_so_once, restore),
+        cmocka_unit_test_teardown(explain_tells_of_another_build, restore),
         cmocka_unit_test_teardown(a_compiler_replaced_under_a_running_pool_is_noticed, restore),
         cmocka_unit_test_teardown(two_builds_alternate_in_one_store, restore),
         cmocka_unit_test_teardown(another_build_of_the_product_has_its_own_kernels, restore),
