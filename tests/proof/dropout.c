@@ -295,7 +295,7 @@ static void impossible_draws_are_refused(void **state)
     proof_refused(*state, "dtype=f16 heads=2 seqlen_q=4 head_dim=64 dropout=nan", "dropout");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_candidate_draws_the_documented_mask),
@@ -306,5 +306,6 @@ int main(void)
         cmocka_unit_test(probability_one_is_zero),
         cmocka_unit_test(impossible_draws_are_refused),
     };
+    proof_arguments(argc, argv);
     return cmocka_run_group_tests_name("proof_dropout", tests, proof_set_up, proof_tear_down);
 }

@@ -8,6 +8,13 @@
 
 #include <jansson.h>
 
+void proof_arguments(int argc, char **argv)
+{
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+}
+
 struct generator *proof_generator(struct proof *proof)
 {
     return proof->generator;

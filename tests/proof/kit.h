@@ -46,6 +46,8 @@ struct proof;
 /* group fixtures; *state becomes the proof. Without device or compiler the program ends with 77 and the reason */
 int proof_set_up(void **state);
 int proof_tear_down(void **state);
+/* a program's argument is a pattern: only the tests whose names match run */
+void proof_arguments(int argc, char **argv);
 struct generator *proof_generator(struct proof *proof);
 const struct target *proof_target(const struct proof *proof);
 const struct driver_device *proof_device(const struct proof *proof);
@@ -104,6 +106,10 @@ struct proof_run proof_start(struct proof *proof, struct proof_call *call);
 bool proof_next(struct proof_run *run);
 /* the candidate of proof_next on another call, which may be of another specialisation */
 void proof_also(struct proof_run *run, struct proof_call *other);
+
+/* attune.h's ways to launch, on a call without dropout; false for an emulated target, which has no plans */
+enum proof_entry { PROOF_LAUNCH_ATTENTION, PROOF_LAUNCH_BY_NAME, PROOF_ATTENTION_FORWARD, PROOF_ENTRIES };
+bool proof_enter(struct proof *proof, enum proof_entry entry, struct proof_call *call);
 
 /* value of one of the candidate's parameters, "" when it has none of that name */
 const char *proof_parameter(const struct proof_run *run, const char *name);

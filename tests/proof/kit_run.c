@@ -3,6 +3,8 @@
 
 #include "autotune/guarded.h"
 
+enum { NAMED_VALUES = 32 };
+
 /* the call's tensors on the device, while a run lasts */
 struct loaded {
     struct guarded tensors[PROOF_TENSORS], lse, words; /* words: seed and offset */
@@ -183,7 +185,7 @@ static int name_values(const struct proof_call *call, const struct loaded *loade
 static void run_kernel(struct proof *proof, const struct kernel *kernel, struct proof_call *call)
 {
     struct loaded loaded;
-    struct named_value values[32];
+    struct named_value values[NAMED_VALUES];
     struct kernel_call bound;
     struct error error = {0};
     upload(proof, call, &loaded);
@@ -240,19 +242,16 @@ static attune_plan *prepare(struct proof *proof, struct proof_call *call)
     return plan;
 }
 
-static void run_public(struct proof *proof, struct proof_call *call)
+static attune_attention_arguments arguments_of(const struct proof_call *call, const struct loaded *loaded)
 {
-    struct loaded loaded;
     const struct attention *a = &call->a;
-    attune_plan *plan = prepare(proof, call);
-    upload(proof, call, &loaded);
-    const attune_attention_arguments arguments = {
-        .size = sizeof arguments,
-        .q = loaded.pointers[PROOF_Q],
-        .k = loaded.pointers[PROOF_K],
-        .v = loaded.pointers[PROOF_V],
-        .o = loaded.pointers[PROOF_O],
-        .lse = loaded.lse.data,
+    return (attune_attention_arguments){
+        .size = sizeof(attune_attention_arguments),
+        .q = loaded->pointers[PROOF_Q],
+        .k = loaded->pointers[PROOF_K],
+        .v = loaded->pointers[PROOF_V],
+        .o = loaded->pointers[PROOF_O],
+        .lse = loaded->lse.data,
         .batch = a->batch,
         .heads = a->heads,
         .kv_heads = a->kv_heads,
@@ -275,16 +274,98 @@ static void run_public(struct proof *proof, struct proof_call *call)
         .scale = (double)a->scale,
         .dropout = call->probability,
         .explicit_dropout = 1,
-        .seed = loaded.seed != NULL ? ~a->seed : a->seed,
-        .offset = loaded.offset != NULL ? a->offset ^ 1 : a->offset,
-        .seed_pointer = loaded.seed,
-        .offset_pointer = loaded.offset,
+        .seed = loaded->seed != NULL ? ~a->seed : a->seed,
+        .offset = loaded->offset != NULL ? a->offset ^ 1 : a->offset,
+        .seed_pointer = loaded->seed,
+        .offset_pointer = loaded->offset,
     };
+}
+
+static void run_public(struct proof *proof, struct proof_call *call)
+{
+    struct loaded loaded;
+    attune_plan *plan = prepare(proof, call);
+    upload(proof, call, &loaded);
+    const attune_attention_arguments arguments = arguments_of(call, &loaded);
     proof_fill_launch(proof);
     must_public(proof, call, "attune_launch_attention", attune_launch_attention(plan, &arguments, NULL, NULL, 0));
     download(proof, call, &loaded);
     unload(&loaded);
     attune_plan_destroy(plan);
+}
+
+static attune_status launch_by_name(struct proof *proof, struct proof_call *call, const struct loaded *loaded)
+{
+    struct named_value values[NAMED_VALUES];
+    attune_argument arguments[NAMED_VALUES];
+    size_t count = 0;
+    int all = name_values(call, loaded, values);
+    attune_plan *plan = prepare(proof, call);
+    for (int i = 0; i < all; i++) {
+        const struct named_value *value = &values[i];
+        if (strncmp(value->name, "dropout", 7) == 0 || strncmp(value->name, "seed", 4) == 0 ||
+            strncmp(value->name, "offset", 6) == 0 || (strcmp(value->name, "lse") == 0 && !call->a.lse)) {
+            continue; /* the kernel has no such argument */
+        }
+        arguments[count++] = (attune_argument){.name = value->name,
+                                               .kind = value->kind == NAMED_POINTER   ? ATTUNE_ARGUMENT_POINTER
+                                                       : value->kind == NAMED_INTEGER ? ATTUNE_ARGUMENT_INTEGER
+                                                                                      : ATTUNE_ARGUMENT_REAL,
+                                               .pointer = value->pointer,
+                                               .integer = value->integer,
+                                               .real = value->real};
+    }
+    attune_status status = attune_launch(plan, arguments, count, NULL, NULL, 0);
+    attune_plan_destroy(plan);
+    return status;
+}
+
+static attune_status forward(struct proof *proof, const struct proof_call *call, const struct loaded *loaded)
+{
+    static const attune_dtype types[] = {
+        [DTYPE_F16] = ATTUNE_F16, [DTYPE_BF16] = ATTUNE_BF16, [DTYPE_F32] = ATTUNE_F32};
+    static const attune_causal rules[] = {[CAUSAL_NONE] = ATTUNE_CAUSAL_NONE,
+                                          [CAUSAL_TOP_LEFT] = ATTUNE_CAUSAL_TOP_LEFT,
+                                          [CAUSAL_BOTTOM_RIGHT] = ATTUNE_CAUSAL_BOTTOM_RIGHT};
+    const struct attention *a = &call->a;
+    const attune_attention attention = {.size = sizeof attention,
+                                        .q_dtype = types[a->q.dtype],
+                                        .k_dtype = types[a->k.dtype],
+                                        .v_dtype = types[a->v.dtype],
+                                        .o_dtype = types[a->o.dtype],
+                                        .batch = a->batch,
+                                        .heads = a->heads,
+                                        .kv_heads = a->kv_heads,
+                                        .seqlen_q = a->seqlen_q,
+                                        .seqlen_k = a->seqlen_k,
+                                        .head_dim_qk = a->head_dim_qk,
+                                        .head_dim_v = a->head_dim_v,
+                                        .causal = rules[a->causal],
+                                        .lse = a->lse};
+    attune_attention_arguments arguments = arguments_of(call, loaded);
+    arguments.explicit_sizes = 0; /* sizes come from `attention` here */
+    proof->public_ran = true;
+    return attune_attention_forward(proof->public_device, &attention, &arguments, NULL, NULL, 0);
+}
+
+bool proof_enter(struct proof *proof, enum proof_entry entry, struct proof_call *call)
+{
+    struct loaded loaded;
+    if (proof->context == NULL) {
+        return false;
+    }
+    if (entry == PROOF_LAUNCH_ATTENTION) {
+        run_public(proof, call);
+        return true;
+    }
+    upload(proof, call, &loaded);
+    proof_fill_launch(proof);
+    snprintf(call->candidate, sizeof call->candidate, "attune_attention_forward");
+    must_public(proof, call, "launch",
+                entry == PROOF_LAUNCH_BY_NAME ? launch_by_name(proof, call, &loaded) : forward(proof, call, &loaded));
+    download(proof, call, &loaded);
+    unload(&loaded);
+    return true;
 }
 
 /* ------------------------------------------------------------------------------------------------ every candidate */

@@ -365,7 +365,7 @@ static void a_launch_with_another_head_ratio_is_refused(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_key_position_is_found),
@@ -376,5 +376,6 @@ int main(void)
         cmocka_unit_test(heads_that_do_not_divide_are_refused),
         cmocka_unit_test(a_launch_with_another_head_ratio_is_refused),
     };
+    proof_arguments(argc, argv);
     return cmocka_run_group_tests_name("proof_lanes", tests, proof_set_up, proof_tear_down);
 }

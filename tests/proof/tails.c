@@ -108,7 +108,7 @@ static void long_odd_lengths_after_poison(void **state)
                                        : "dtype=f16 heads=1 head_dim=64 seqlen_q=151 seqlen_k=503 lse=1");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(head_dim_64_after_poison),
@@ -118,5 +118,6 @@ int main(void)
         cmocka_unit_test(rows_that_fill_no_unit_after_poison),
         cmocka_unit_test(long_odd_lengths_after_poison),
     };
+    proof_arguments(argc, argv);
     return cmocka_run_group_tests_name("proof_tails", tests, proof_set_up, proof_tear_down);
 }

@@ -401,7 +401,7 @@ static void parts_merge_by_their_lse(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_without_keys_are_zero),      cmocka_unit_test(blocks_without_keys_are_zero),
@@ -410,5 +410,6 @@ int main(void)
         cmocka_unit_test(bf16_is_not_routed_through_f16),  cmocka_unit_test(lse_is_the_natural_logarithm),
         cmocka_unit_test(exponents_and_lse_share_a_base),  cmocka_unit_test(parts_merge_by_their_lse),
     };
+    proof_arguments(argc, argv);
     return cmocka_run_group_tests_name("proof_values", tests, proof_set_up, proof_tear_down);
 }
