@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "base/locale.h"
+#include "base/text_json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,27 +52,11 @@ void journal_write(struct journal *journal, json_t *line)
     json_decref(line);
 }
 
-/* a compiler's or driver's text may be cut in the middle of a character, or be no UTF-8 at all */
-static json_t *any_string(const char *text)
-{
-    json_t *json = json_string(text);
-    if (json == NULL) {
-        char plain[512];
-        size_t length = 0;
-        for (; text[length] != '\0' && length + 1 < sizeof plain; length++) {
-            plain[length] = (unsigned char)text[length] < 0x80 ? text[length] : '?';
-        }
-        plain[length] = '\0';
-        json = json_string(plain);
-    }
-    return json;
-}
-
 void journal_outcome(struct journal *journal, const char *stage, const struct tune_outcome *outcome)
 {
     journal_write(journal, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:f, s:f, s:i, s:i, s:i}", "kind", "outcome",
                                      "stage", stage, "id", outcome->id, "candidate", outcome->candidate, "outcome",
-                                     outcome->outcome, "reason", any_string(outcome->reason), "microseconds",
+                                     outcome->outcome, "reason", text_to_json(outcome->reason), "microseconds",
                                      outcome->microseconds, "spread", outcome->spread, "registers", outcome->registers,
                                      "scratch_bytes", outcome->scratch_bytes, "shared_bytes", outcome->shared_bytes));
 }

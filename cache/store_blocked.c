@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "base/locale.h"
+#include "base/text_json.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -22,21 +23,6 @@ static void place(const struct digest *object, char folder[STORE_PATH_BYTES], ch
     snprintf(name, NAME_MAX + 1, "%s.json", hex);
 }
 
-/* reasons quote drivers and programs: what is no UTF-8 becomes a question mark */
-static json_t *any_string(const char *text)
-{
-    json_t *json = json_string(text);
-    if (json == NULL) {
-        char *plain = strdup(text);
-        for (char *c = plain; c != NULL && *c != '\0'; c++) {
-            *c = (unsigned char)*c < 0x80 ? *c : '?';
-        }
-        json = plain != NULL ? json_string(plain) : NULL;
-        free(plain);
-    }
-    return json;
-}
-
 attune_status store_blocked_put(struct store *store, const struct blocked *blocked, struct error *error)
 {
     char folder[STORE_PATH_BYTES], name[NAME_MAX + 1], hex[DIGEST_HEX_BYTES];
@@ -47,7 +33,7 @@ attune_status store_blocked_put(struct store *store, const struct blocked *block
     locale_t previous = locale_enter();
     json_t *root = json_pack("{s:i, s:s, s:s, s:s, s:s, s:o, s:I}", "attune_blocked", BLOCKED_FORMAT, "object", hex,
                              "target", blocked->target, "candidate", blocked->candidate, "outcome", blocked->outcome,
-                             "reason", any_string(blocked->reason), "created", (json_int_t)blocked->created);
+                             "reason", text_to_json(blocked->reason), "created", (json_int_t)blocked->created);
     char *text = root != NULL ? json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
     locale_leave(previous);
     json_decref(root);

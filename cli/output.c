@@ -1,23 +1,14 @@
 /* output.c - the JSON object of --json and a few shared forms. */
 #include "cli/cli.h"
 
+#include "base/text_json.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 void json_set_text(json_t *object, const char *key, const char *text)
 {
-    json_t *value = json_string(text);
-    if (value == NULL) {
-        char *clean = strdup(text);
-        for (char *at = clean; at != NULL && *at != '\0'; at++) {
-            if ((unsigned char)*at >= 0x80) {
-                *at = '?';
-            }
-        }
-        value = clean != NULL ? json_string(clean) : NULL;
-        free(clean);
-    }
-    json_object_set_new(object, key, value);
+    json_object_set_new(object, key, text_to_json(text));
 }
 
 void json_set_whole(json_t *object, const char *key, int64_t value)

@@ -3,6 +3,7 @@
  * A dead value's reason is found where it would matter: put into points that are valid otherwise, and ask which
  * constraint then refuses.
  */
+#include "base/text_json.h"
 #include "generator/generator_private.h"
 
 #include <stdio.h>
@@ -133,7 +134,7 @@ static void close_report(struct report *report)
 
 static json_t *parameter_json(const struct parameter *parameter, const struct report *report, int index)
 {
-    json_t *json = json_pack("{s:s, s:s}", "name", parameter->name, "doc", parameter->doc);
+    json_t *json = json_pack("{s:s, s:o}", "name", parameter->name, "doc", text_to_json(parameter->doc));
     json_t *domain = json_array(), *live = json_array(), *dead = json_array();
     for (int i = 0; i < parameter->value_count; i++) {
         const struct value *value = &parameter->values[i];
@@ -144,8 +145,8 @@ static json_t *parameter_json(const struct parameter *parameter, const struct re
         if (report->live[index][i]) {
             json_array_append_new(live, value_json(value));
         } else {
-            json_array_append_new(dead, json_pack("{s:o, s:s}", "value", value_json(value), "reason",
-                                                  report->reasons[index * PARAMETER_VALUES_MAX + i]));
+            json_array_append_new(dead, json_pack("{s:o, s:o}", "value", value_json(value), "reason",
+                                                  text_to_json(report->reasons[index * PARAMETER_VALUES_MAX + i])));
         }
     }
     json_object_set_new(json, "domain", domain);
@@ -171,29 +172,29 @@ static json_t *rejections_json(const struct family *family, const struct space *
         }
         candidate_of_point(family, &rejection->example, &candidate);
         candidate_format(&candidate, name);
-        json_t *example = json_pack("{s:s, s:s}", "candidate", name, "reason", rejection->reason);
-        json_array_append_new(list, json_pack("{s:s, s:I, s:o}", "reason", space->of->constraints[i].doc, "count",
-                                              (json_int_t)rejection->count, "example", example));
+        json_t *example = json_pack("{s:s, s:o}", "candidate", name, "reason", text_to_json(rejection->reason));
+        json_array_append_new(list, json_pack("{s:o, s:I, s:o}", "reason", text_to_json(space->of->constraints[i].doc),
+                                              "count", (json_int_t)rejection->count, "example", example));
     }
     return list;
 }
 
 static json_t *template_json(const struct family *family, const struct kernel_template *of, const struct report *report)
 {
-    json_t *json = json_pack("{s:s, s:s, s:s}", "name", of->name, "doc", of->doc, "file", of->file);
+    json_t *json = json_pack("{s:s, s:o, s:s}", "name", of->name, "doc", text_to_json(of->doc), "file", of->file);
     json_t *parameters = json_array(), *constraints = json_array();
     for (int i = 0; i < of->parameter_count; i++) {
         json_array_append_new(parameters, parameter_json(&of->parameters[i], report, i));
     }
     for (int i = 0; i < of->constraint_count; i++) {
-        json_array_append_new(constraints, json_string(of->constraints[i].doc));
+        json_array_append_new(constraints, text_to_json(of->constraints[i].doc));
     }
     json_object_set_new(json, "parameters", parameters);
     json_object_set_new(json, "constraints", constraints);
     if (report != NULL) {
         json_object_set_new(json, "supported", json_boolean(report->unsupported.length == 0));
         if (report->unsupported.length > 0) {
-            json_object_set_new(json, "reason", json_string(buffer_string(&report->unsupported)));
+            json_object_set_new(json, "reason", text_to_json(buffer_string(&report->unsupported)));
         } else {
             json_object_set_new(json, "points", json_integer((json_int_t)report->space.total));
             json_object_set_new(json, "valid", json_integer((json_int_t)report->space.valid_count));
@@ -243,6 +244,7 @@ attune_status generator_params(struct generator *generator, const char *name, co
         json_decref(templates);
         return status;
     }
-    *json = json_pack("{s:s, s:s, s:o}", "family", family->name, "doc", family->doc, "templates", templates);
+    *json =
+        json_pack("{s:s, s:o, s:o}", "family", family->name, "doc", text_to_json(family->doc), "templates", templates);
     return *json != NULL ? ATTUNE_OK : error_no_memory(error);
 }

@@ -3,6 +3,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/locale.h"
+#include "base/text_json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,6 +73,18 @@ static void quoted_control_characters_are_written_out(void **state)
     error_set(&error, ATTUNE_INVALID, "%s", text);
     assert_in_range(strlen(error.message), ERROR_MESSAGE_BYTES - 5, ERROR_MESSAGE_BYTES - 1);
     assert_string_equal(error.message + strlen(error.message) - 4, "\\x01");
+}
+
+static void any_text_is_a_json_string(void **state)
+{
+    (void)state;
+    static const char *const texts[][2] = {
+        {"plain", "plain"}, {"\xc3\xa9", "\xc3\xa9"}, {"a\xc3", "a?"}, {"\xff\xc3\xa9 b", "??? b"}, {"", ""}};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        json_t *json = text_to_json(texts[i][0]);
+        assert_string_equal(json_string_value(json), texts[i][1]);
+        json_decref(json);
+    }
 }
 
 static void every_status_has_a_name(void **state)
@@ -231,6 +244,7 @@ int main(void)
         cmocka_unit_test(error_keeps_status_and_sentence),
         cmocka_unit_test(long_messages_are_cut_at_the_end),
         cmocka_unit_test(quoted_control_characters_are_written_out),
+        cmocka_unit_test(any_text_is_a_json_string),
         cmocka_unit_test(every_status_has_a_name),
         cmocka_unit_test(warnings_come_once_for_a_key_on_one_line),
         cmocka_unit_test(buffers_grow_and_stay_terminated),

@@ -92,6 +92,28 @@ static void check_candidate(struct generator *generator, const struct candidate 
     expansion_free(&expansions[1]);
 }
 
+/* every value of every parameter is alive or dead with its reason; none gets lost on the way into JSON */
+static void check_report(struct generator *generator, const struct problem *problem, const struct target *target)
+{
+    struct error error = {.message = ""};
+    json_t *params = NULL, *of, *parameter;
+    size_t at, i;
+    attune_status status = generator_params(generator, problem->schema->family, problem, target, &params, &error);
+    fuzz_check_error(status, &error);
+    json_array_foreach(json_object_get(params, "templates"), at, of)
+    {
+        json_array_foreach(json_object_get(of, "parameters"), i, parameter)
+        {
+            HOLDS(!json_is_true(json_object_get(of, "supported")) ||
+                      json_array_size(json_object_get(parameter, "live")) +
+                              json_array_size(json_object_get(parameter, "dead")) ==
+                          json_array_size(json_object_get(parameter, "domain")),
+                  "a value is neither alive nor dead");
+        }
+    }
+    json_decref(params);
+}
+
 static void check_space(struct generator *generator, const struct problem *problem, const struct target *target)
 {
     struct candidate candidate;
@@ -107,6 +129,7 @@ static void check_space(struct generator *generator, const struct problem *probl
     check_candidate(generator, &candidate, problem, target);
     status = generator_params(generator, problem->schema->family, NULL, NULL, &params, &error);
     fuzz_check_error(status, &error);
+    HOLDS(status == ATTUNE_OK, "the parameters of a family that was read are not told: %s", error.message);
     size_t at, parameter;
     json_t *of, *value;
     json_array_foreach(json_object_get(params, "templates"), at, of)
@@ -121,6 +144,7 @@ static void check_space(struct generator *generator, const struct problem *probl
     if (points > POINTS_MAX) { /* a walk of a large space is bounded in points, not in seconds */
         return;
     }
+    check_report(generator, problem, target);
     status = candidate_cover(generator, problem, target, 3, 7, &list, &error);
     fuzz_check_error(status, &error);
     for (int i = 0; i < list.count && status == ATTUNE_OK; i++) {
