@@ -226,9 +226,12 @@ static attune_status check_strides(struct tensor *t, struct error *error)
             return error_set(
                 error, ATTUNE_INVALID,
                 "%s_%s_stride=%lld elements of %d bytes is no multiple of the plan's alignment of %lld bytes; prepare "
-                "with alignment=%lld or less",
+                "with alignment=%lld or less%s",
                 t->name, axis_names[axis], (long long)stride, t->element_bytes, (long long)t->alignment,
-                (long long)((stride * t->element_bytes) & -(stride * t->element_bytes)));
+                (long long)((stride * t->element_bytes) & -(stride * t->element_bytes)),
+                stride < t->head_dim ? "; rows are contiguous (the head dimension's stride is 1): copy a transposed "
+                                       "tensor"
+                                     : "");
         }
     }
     return ATTUNE_OK;

@@ -96,6 +96,12 @@ static attune_status attention_by_name(const attune_plan *plan, const attune_arg
         while (m < MEMBER_COUNT && strcmp(members[m].name, arguments[i].name) != 0) {
             m++;
         }
+        if (m == MEMBER_COUNT && strlen(arguments[i].name) > 2 && strcmp(arguments[i].name + 1, "_dim_stride") == 0) {
+            return error_set(error, ATTUNE_INVALID,
+                             "argument \"%.40s\": the head dimension is contiguous (stride 1) in every tensor; copy a "
+                             "transposed one",
+                             arguments[i].name);
+        }
         if (m == MEMBER_COUNT) {
             return error_set(error, ATTUNE_INVALID,
                              "argument \"%.40s\" is unknown to attention.forward; names are the fields of "

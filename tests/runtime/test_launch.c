@@ -199,6 +199,8 @@ CHANGE(other_ratio, (a->heads = 6, a->kv_heads = 6))
 CHANGE(ratio_by_omission, a->heads = 12)
 CHANGE(negative_stride, a->q_seq_stride = -96)
 CHANGE(odd_stride, (a->k_batch_stride = 100000, a->k_seq_stride = 52, a->k_head_stride = 16))
+/* A25: v as [batch, head, dim, seq]: keys are neighbours, and no stride says how far its columns are apart */
+CHANGE(transposed_v, (a->v_batch_stride = 1680, a->v_seq_stride = 1, a->v_head_stride = 560))
 CHANGE(overflowing_stride, (a->v_batch_stride = INT64_MAX / 2, a->v_seq_stride = 24, a->v_head_stride = 8))
 CHANGE(o_stride_zero, (a->o_batch_stride = 0, a->o_seq_stride = 48, a->o_head_stride = 8))
 CHANGE(o_rows_overlap, (a->o_batch_stride = 4800, a->o_seq_stride = 40, a->o_head_stride = 8))
@@ -253,6 +255,7 @@ static void everything_wrong_is_refused_by_name_and_nothing_launched(void **stat
         {ratio_by_omission, {"heads=12", "kv_heads=3", "kv_heads=6"}},
         {negative_stride, {"q_seq_stride=-96"}},
         {odd_stride, {"k_seq_stride=52", "alignment of 16", "alignment=8"}},
+        {transposed_v, {"v_seq_stride=1 ", "head dimension's stride is 1", "copy"}},
         {overflowing_stride, {"v_batch_stride="}},
         {o_stride_zero, {"o_batch_stride=0", "overlap"}},
         {o_rows_overlap, {"o_seq_stride=40", "48"}},
@@ -459,6 +462,9 @@ static void attention_can_be_launched_by_name_with_the_same_checks(void **state)
     fake_expect(scene.context, ATTUNE_INVALID, attune_launch(scene.plan, a, 3, NULL, NULL, 0), "o is NULL", NULL);
     a[6] = (attune_argument){.name = "block_q", .kind = ATTUNE_ARGUMENT_INTEGER, .integer = 3};
     fake_expect(scene.context, ATTUNE_INVALID, attune_launch(scene.plan, a, 7, NULL, NULL, 0), "block_q", NULL);
+    a[6] = (attune_argument){.name = "v_dim_stride", .kind = ATTUNE_ARGUMENT_INTEGER, .integer = 70};
+    fake_expect(scene.context, ATTUNE_INVALID, attune_launch(scene.plan, a, 7, NULL, NULL, 0), "v_dim_stride",
+                "contiguous", NULL);
     a[6] = a[4];
     fake_expect(scene.context, ATTUNE_INVALID, attune_launch(scene.plan, a, 7, NULL, NULL, 0), "batch", "twice", NULL);
     a[6] = (attune_argument){.name = "scale", .kind = ATTUNE_ARGUMENT_INTEGER, .integer = 3};
