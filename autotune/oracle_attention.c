@@ -77,7 +77,7 @@ static const struct companion companions[] = {
     {289, 802, 2, INPUT_STRUCTURED, ALL},
     {289, 802, 1, INPUT_NORMAL, ALL},
     {289, 802, 1, INPUT_PEAKED, ALL},
-    {5, 7, 2, INPUT_NORMAL, NONE}, /* less than one tile */
+    {5, 7, 2, INPUT_NORMAL, ALL}, /* less than one tile */
     {5, 0, 2, INPUT_NORMAL, ALL},  /* no row has a key */
     /* below the diagonal's end no row has a key, above it the last tile of 128 lacks one */
     {300, 127, 2, INPUT_NORMAL, LEFT | RIGHT},

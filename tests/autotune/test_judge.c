@@ -1,6 +1,6 @@
 /* test_judge.c - the two kernels that judge attention.forward on a device, judged by the CPU's reference. */
-#include "autotune/judge.h"
 #include "autotune/verify.h"
+#include "judge_trial.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,14 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-struct bench {
-    struct generator *generator;
-    struct compiler_pool *pool;
-    const struct driver *host;
-    struct object_road road;
-    struct error error;
-};
 
 /* no C++ compiler: 77 from main */
 static int set_up(void **state)
@@ -44,112 +36,21 @@ static int tear_down(void **state)
     return 0;
 }
 
-static const char *const problems[] = {
-    "dtype=f16 batch=2 heads=4 kv_heads=2 seqlen_q=37 seqlen_k=150 head_dim=40 lse=1 causal=bottom_right",
-    ("dtype=bf16 batch=1 heads=2 seqlen_q=60 seqlen_k=45 head_dim_qk=33 head_dim_v=130 lse=1 causal=bottom_right "
-     "alignment=2"),
-    "q_dtype=f32 k_dtype=f16 v_dtype=f16 o_dtype=f32 batch=1 heads=2 seqlen_q=9 seqlen_k=300 head_dim=64 lse=1",
-    "dtype=f16 batch=2 heads=3 seqlen_q=21 seqlen_k=130 head_dim=16 dropout=0.3 lse=1 causal=top_left",
-    "dtype=f32 batch=1 heads=1 seqlen_q=17 seqlen_k=33 head_dim=8",
-};
-
-/* inputs, the CPU's answers, the judge's answers, and an output that can be spoiled */
-struct trial {
-    struct attention a;
-    void *q, *k, *v;
-    struct reference_rows rows;
-    struct reference cpu;
-    struct judge *judge;
-    struct judge_answers answers;
-    char *o;
-    float *lse;
-};
-
-static void trial_begin(struct bench *b, const char *text, int kind, struct trial *t)
+static void begin(struct bench *b, const char *text, int kind, struct trial *t)
 {
-    struct problem problem;
-    memset(t, 0, sizeof *t);
-    assert_int_equal(problem_parse(schema_attention_forward(), text, &problem, &b->error), ATTUNE_OK);
-    assert_int_equal(attention_from_problem(&problem, &t->a, &b->error), ATTUNE_OK);
-    attention_scattered(&t->a);
-    t->q = malloc((size_t)t->a.q.span * dtype_size(t->a.q.dtype));
-    t->k = malloc((size_t)t->a.k.span * dtype_size(t->a.k.dtype));
-    t->v = malloc((size_t)t->a.v.span * dtype_size(t->a.v.dtype));
-    assert_int_equal(inputs_attention(&t->a, kind, 7, t->q, t->k, t->v, &b->error), ATTUNE_OK);
-    assert_int_equal(reference_choose_rows(&t->a, 1e12, 7, &t->rows, &b->error), ATTUNE_OK);
-    assert_int_equal(reference_compute(&t->a, t->q, t->k, t->v, &t->rows, true, &t->cpu, &b->error), ATTUNE_OK);
-    struct judge_code code;
-    struct judge_objects objects;
-    attune_status status = judge_compile(b->generator, &b->road, &problem, &code, &b->error);
-    judge_code_objects(&code, &objects);
-    if (status != ATTUNE_OK ||
-        judge_load(b->generator, &objects, &problem, b->host, 0, &t->judge, &b->error) != ATTUNE_OK) {
+    if (!trial_begin(b, text, kind, t)) {
         fail_msg("%s", b->error.message);
     }
-    judge_code_free(&code);
-    assert_int_equal(judge_answer(t->judge, &t->a, t->q, t->k, t->v, &t->answers, &b->error), ATTUNE_OK);
-
-    t->o = malloc((size_t)t->a.o.span * dtype_size(t->a.o.dtype));
-    t->lse = malloc(t->cpu.count * sizeof *t->lse + 1);
-    for (size_t i = 0; i < t->cpu.count; i++) {
-        const struct reference_row *row = &t->rows.rows[i];
-        int64_t start =
-            row->batch * t->a.o.batch_stride + row->query * t->a.o.seq_stride + row->head * t->a.o.head_stride;
-        convert_from_float(t->a.o.dtype, t->cpu.naive + i * (size_t)t->a.head_dim_v,
-                           t->o + (size_t)start * dtype_size(t->a.o.dtype), (size_t)t->a.head_dim_v);
-        t->lse[i] = (float)t->cpu.lse[i];
-    }
-}
-
-static void trial_end(struct trial *t)
-{
-    judge_answers_free(&t->answers);
-    judge_destroy(t->judge);
-    reference_free(&t->cpu);
-    free(t->rows.rows);
-    free(t->q);
-    free(t->k);
-    free(t->v);
-    free(t->o);
-    free(t->lse);
-}
-
-static bool judged_right(struct bench *b, struct trial *t)
-{
-    struct verdict verdict = {.right = true};
-    attune_status status =
-        judge_compare(t->judge, &t->a, &t->answers, t->o, t->a.lse ? t->lse : NULL, &verdict, &b->error);
-    assert_int_equal(status, ATTUNE_OK);
-    return verdict.right;
 }
 
 static void answers_equal_the_cpu_reference(void **state)
 {
     struct bench *b = *state;
-    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+    for (size_t i = 0; i < JUDGE_PROBLEMS; i++) {
         for (int kind = 0; kind < INPUT_KINDS; kind++) {
             struct trial t;
-            trial_begin(b, problems[i], kind, &t);
-            const double *o = t.answers.o.data, *lse = t.answers.lse.data, *allowed = t.answers.allowed.data;
-            const double *lse_allowed = t.answers.lse_allowed.data;
-            size_t dim = (size_t)t.a.head_dim_v;
-            for (size_t r = 0; r < t.cpu.count; r++) {
-                double norm = 0.0, difference = 0.0;
-                for (size_t c = 0; c < dim; c++) {
-                    norm += t.cpu.o[r * dim + c] * t.cpu.o[r * dim + c];
-                    difference += pow(o[r * dim + c] - t.cpu.o[r * dim + c], 2.0);
-                }
-                assert_true(sqrt(difference) <= 1e-11 * (sqrt(norm) + 1e-3));
-                assert_true(lse[r] == t.cpu.lse[r] || fabs(lse[r] - t.cpu.lse[r]) <= 1e-11 * (1.0 + fabs(lse[r])));
-                /* the naive algorithm's own sums are fp32 in another order */
-                assert_true(allowed[r] <= 1.3 * t.cpu.allowed[r]);
-                if (t.cpu.empty[r]) {
-                    assert_true(allowed[r] == 0.0); /* exactly 0 is asked for */
-                } else {
-                    assert_true(t.cpu.allowed[r] <= 1.3 * allowed[r]);
-                }
-                assert_true(fabs(lse_allowed[r] - t.cpu.lse_allowed[r]) <= 1e-9 * lse_allowed[r]);
-            }
+            begin(b, judge_problems[i], kind, &t);
+            assert_null(trial_difference(&t));
             trial_end(&t);
         }
     }
@@ -158,35 +59,23 @@ static void answers_equal_the_cpu_reference(void **state)
 static void the_naive_algorithm_passes(void **state)
 {
     struct bench *b = *state;
-    for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
+    for (size_t i = 0; i < JUDGE_PROBLEMS; i++) {
         struct trial t;
-        trial_begin(b, problems[i], INPUT_NORMAL, &t);
+        begin(b, judge_problems[i], INPUT_NORMAL, &t);
         assert_true(judged_right(b, &t));
         trial_end(&t);
     }
-}
-
-static void spoil(struct trial *t, int64_t batch, int64_t head, int64_t query, float factor)
-{
-    float row[256];
-    int64_t start = batch * t->a.o.batch_stride + query * t->a.o.seq_stride + head * t->a.o.head_stride;
-    char *at = t->o + (size_t)start * dtype_size(t->a.o.dtype);
-    convert_to_float(t->a.o.dtype, at, row, (size_t)t->a.head_dim_v);
-    for (int64_t c = 0; c < t->a.head_dim_v; c++) {
-        row[c] *= factor;
-    }
-    convert_from_float(t->a.o.dtype, row, at, (size_t)t->a.head_dim_v);
 }
 
 static void one_wrong_row_is_found(void **state)
 {
     struct bench *b = *state;
     struct trial t;
-    trial_begin(b, problems[0], INPUT_NORMAL, &t);
+    begin(b, judge_problems[0], INPUT_NORMAL, &t);
     spoil(&t, 1, 3, 36, 1.02f); /* the very last row, 2 % off */
     assert_false(judged_right(b, &t));
     trial_end(&t);
-    trial_begin(b, problems[0], INPUT_NORMAL, &t);
+    begin(b, judge_problems[0], INPUT_NORMAL, &t);
     spoil(&t, 0, 0, 0, NAN);
     assert_false(judged_right(b, &t));
     trial_end(&t);
@@ -196,7 +85,7 @@ static void rows_without_keys_must_be_exactly_zero(void **state)
 {
     struct bench *b = *state;
     struct trial t;
-    trial_begin(b, problems[1], INPUT_NORMAL, &t);
+    begin(b, judge_problems[1], INPUT_NORMAL, &t);
     assert_true(t.cpu.empty[0]); /* 60 queries on 45 keys: the first 15 see none */
     float tiny[130] = {0};
     tiny[129] = 1e-30f;
@@ -209,11 +98,11 @@ static void a_wrong_lse_is_found(void **state)
 {
     struct bench *b = *state;
     struct trial t;
-    trial_begin(b, problems[0], INPUT_NORMAL, &t);
+    begin(b, judge_problems[0], INPUT_NORMAL, &t);
     t.lse[t.cpu.count - 1] *= 1.442695f; /* base 2 */
     assert_false(judged_right(b, &t));
     trial_end(&t);
-    trial_begin(b, problems[1], INPUT_NORMAL, &t);
+    begin(b, judge_problems[1], INPUT_NORMAL, &t);
     t.lse[0] = -1e30f; /* a finite stand-in for -infinity */
     assert_false(judged_right(b, &t));
     trial_end(&t);

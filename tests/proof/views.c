@@ -27,7 +27,7 @@ int views_set_up(void **state)
         status = views->driver->describe(views->driver, ordinal, &views->device, &error);
     }
     if (status == ATTUNE_OK) {
-        status = generator_create(&(struct generator_options){.template_path = ""}, &views->generator, &error);
+        status = generator_create(NULL, &views->generator, &error);
     }
     if (status == ATTUNE_OK) {
         status = compiler_pool_create(NULL, &views->pool, &error);
