@@ -95,8 +95,13 @@ static attune_status jit_compile(void *data, const struct jit_request *request, 
         status = object_expand(jit->generator, &road, &candidate, request->problem, &scratch, &job, error);
     }
     pthread_mutex_unlock(&jit->generator_lock);
+    road.heed_blocked = true; /* what hung in a measuring process would hang in the caller's */
     if (status == ATTUNE_OK) {
         status = object_obtain(&road, &job, error);
+        if (job.blocked) {
+            error_set(error, status, "%s %s; `attune cache prune --blocked` lets it be tried again", job.name,
+                      job.message);
+        }
     }
     if (status == ATTUNE_OK) {
         status = is_default ? publish_default(request->store, &road.target, request->problem, &job, record, error)

@@ -110,13 +110,15 @@ static attune_status take_stored(const struct object_road *road, struct object_j
 static attune_status look_up(const struct object_road *road, struct object_job *job)
 {
     struct digest other;
+    struct blocked blocked;
     if (road->store == NULL) {
         return ATTUNE_NOT_FOUND;
     }
     if (road->identity[0] != '\0' && take_stored(road, job, &job->object) == ATTUNE_OK) {
         return ATTUNE_OK;
     }
-    if (road->accept_other && store_object_find_source(road->store, &job->source_key, &other, NULL) == ATTUNE_OK) {
+    if (road->accept_other && store_object_find_source(road->store, &job->source_key, &other, NULL) == ATTUNE_OK &&
+        !(road->heed_blocked && store_blocked_get(road->store, &other, &blocked, NULL) == ATTUNE_OK)) {
         return take_stored(road, job, &other);
     }
     return ATTUNE_NOT_FOUND;

@@ -191,6 +191,10 @@ bool choose_note_compiler(const attune_device *device, const struct record *reco
 static attune_status consider(struct gathering *g, const struct record *record, struct error *error)
 {
     struct problem its;
+    struct blocked blocked;
+    if (store_blocked_get(g->device->context->store, &record->object, &blocked, NULL) == ATTUNE_OK) {
+        return ATTUNE_OK; /* it hung or crashed since */
+    }
     if ((g->candidate != NULL && strcmp(g->candidate, record->candidate) != 0) ||
         choice_fits(g->device, record, g->problem, NULL) != ATTUNE_OK ||
         problem_parse(g->problem->schema, record->problem, &its, NULL) != ATTUNE_OK) {

@@ -5,6 +5,7 @@
 #include "autotune/tune.h"
 #include "autotune/verify.h"
 #include "base/process.h"
+#include "runtime/attune.h"
 #include "tests/proof/tuner_family.h"
 
 #include <math.h>
@@ -358,6 +359,88 @@ static void all_wrong_is_a_clear_error(void **state)
     folder_remove(place.folder);
 }
 
+/* a default that hung: neither a stored record nor a compile on a miss brings it into the caller's process */
+static void a_default_known_to_hang_is_not_served(void **state)
+{
+    struct place place;
+    struct tune_result result;
+    struct error error = {0};
+    struct problem problem;
+    open_place(&place, *state);
+    struct generator *generator = tuner_family(place.templates, "forever right", "2", place.comment);
+    assert_int_equal(problem_parse(generator_schema(generator, "twice"), "twice n=300", &problem, NULL), ATTUNE_OK);
+    attune_status status = tune(&place, "forever right", "2", (struct tune_options){0}, &result, &error);
+    if (status != ATTUNE_OK) {
+        fail_msg("%s", error.message);
+    }
+    expect(&result, "forever", "hung", "");
+    tune_result_free(&result);
+
+    attune_context_options options = {.size = sizeof options, .store = place.store_folder, .jit = ATTUNE_JIT_COMPILE};
+    attune_context *context;
+    attune_device *device;
+    attune_problem *wanted;
+    attune_plan *plan = NULL;
+    char message[1024];
+    assert_int_equal(setenv("ATTUNE_TEMPLATE_PATH", place.templates, 1), 0);
+    assert_int_equal(attune_context_create(&options, &context), ATTUNE_OK);
+    assert_int_equal(attune_jit_register(context), ATTUNE_OK);
+    assert_int_equal(attune_device_open(context, "host", &device), ATTUNE_OK);
+    /* the problem that was tuned has its winner */
+    assert_int_equal(attune_problem_parse(context, "twice n=300", &wanted), ATTUNE_OK);
+    assert_int_equal(attune_prepare(device, wanted, NULL, &plan), ATTUNE_OK);
+    attune_plan_info info = {.size = sizeof info};
+    assert_int_equal(attune_plan_describe(plan, &info), ATTUNE_OK);
+    assert_non_null(strstr(info.candidate, "mode=right"));
+    attune_plan_destroy(plan);
+    attune_problem_destroy(wanted);
+    /* the default by its name is refused with the reason */
+    assert_int_equal(attune_problem_parse(context, "twice n=300", &wanted), ATTUNE_OK);
+    attune_prepare_options exactly = {.size = sizeof exactly, .candidate = "twice/plain mode=forever"};
+    assert_int_not_equal(attune_prepare(device, wanted, &exactly, &plan), ATTUNE_OK);
+    attune_last_error(context, message, sizeof message);
+    if (strstr(message, "hung before") == NULL || strstr(message, "cache prune --blocked") == NULL) {
+        fail_msg("%s", message);
+    }
+    attune_problem_destroy(wanted);
+    attune_context_destroy(context);
+    assert_int_equal(unsetenv("ATTUNE_TEMPLATE_PATH"), 0);
+    generator_destroy(generator);
+    folder_remove(place.folder);
+}
+
+/* no default record is left of a default that is wrong: other shapes would find it without a check */
+static void a_wrong_default_leaves_no_record(void **state)
+{
+    static const char *const defaults[] = {"half", "fault", "right"};
+    for (int i = 0; i < 3; i++) {
+        struct place place;
+        struct tune_result result;
+        struct error error = {0};
+        struct store *store;
+        struct record *records = NULL;
+        struct target target;
+        char modes[64], folder[128];
+        int count = -1;
+        open_place(&place, *state);
+        snprintf(modes, sizeof modes, "%s %s", defaults[i], i == 2 ? "half" : "right");
+        assert_int_equal(tune(&place, modes, "2", (struct tune_options){0}, &result, &error), ATTUNE_OK);
+        assert_string_equal(result.record.candidate, "twice/plain mode=right");
+        assert_int_equal(target_parse("host", &target, NULL), ATTUNE_OK);
+        default_folder(&target, folder);
+        assert_int_equal(store_open(place.store_folder, &store, NULL), ATTUNE_OK);
+        assert_int_equal(store_records(store, folder, result.record.specialisation, &records, &count, NULL), ATTUNE_OK);
+        assert_int_equal(count, i == 2);
+        for (int r = 0; r < count; r++) {
+            record_free(&records[r]);
+        }
+        free(records);
+        store_close(store);
+        tune_result_free(&result);
+        folder_remove(place.folder);
+    }
+}
+
 struct seen {
     int count;
     struct verify_outcome outcomes[CANDIDATES_MAX];
@@ -421,6 +504,8 @@ int main(void)
         cmocka_unit_test(memory_that_is_not_there_fails_one_candidate),
         cmocka_unit_test(a_wrong_candidate_is_never_chosen),
         cmocka_unit_test(all_wrong_is_a_clear_error),
+        cmocka_unit_test(a_wrong_default_leaves_no_record),
+        cmocka_unit_test(a_default_known_to_hang_is_not_served),
         cmocka_unit_test(verification_goes_on_past_candidates_that_hang_or_crash),
     };
     return cmocka_run_group_tests_name("tuner", tests, parts_set_up, parts_tear_down);
