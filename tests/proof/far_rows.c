@@ -300,6 +300,50 @@ static void the_largest_stride_of_narrow_offsets_is_right_and_the_next_refused(v
     assert_true(narrow >= 8);
 }
 
+/* A14 through attune.h: keys by token, queries by head, values and outputs by sequence, at once; then a token stride
+ * that 32-bit offsets in a tile cannot take: refused by name, and right with index=wide. */
+static void a_plan_takes_rows_past_2_to_the_31_elements(void **state)
+{
+    struct views *views = *state;
+    for (int wide = 0; wide < 2; wide++) {
+        struct view_plan plan;
+        char message[512] = "";
+        size_t bytes, again;
+        if (!views_room(views, 32 * (size_t)TWO(30))) {
+            skip();
+        }
+        view_plan_open(&plan, wide ? WIDE : NARROW);
+        struct view_call call = views_call(&plan.problem->problem, 2, 4, 2, 3, wide ? 33 : 1025);
+        views_make_all(views, &call);
+        views_poison(views, &call);
+        view_plan_launch(views, &plan, &call, NULL);
+        unsigned char *wanted = views_output(views, &call, &bytes);
+        views_free_all(views, &call);
+        call.tensors[VIEW_K].stride[VIEW_SEQ] = wide ? TWO(26) : TWO(21);
+        call.tensors[VIEW_K].stride[VIEW_BATCH] = 256;
+        call.tensors[VIEW_V].stride[VIEW_BATCH] = call.tensors[VIEW_O].stride[VIEW_BATCH] = TWO(31) + 8;
+        call.tensors[VIEW_Q].stride[VIEW_HEAD] = TWO(30) + 8;
+        views_make_all(views, &call);
+        views_poison(views, &call);
+        view_plan_launch(views, &plan, &call, NULL);
+        unsigned char *rows = views_output(views, &call, &again);
+        if (again != bytes || memcmp(rows, wanted, bytes) != 0) {
+            fail_msg("index=%s: the view's bits are not those of the contiguous copy", wide ? "wide" : "narrow");
+        }
+        if (!wide) {
+            call.tensors[VIEW_K].stride[VIEW_SEQ] = TWO(26);
+            assert_int_equal(view_plan_launch(views, &plan, &call, message), ATTUNE_INVALID);
+            assert_non_null(strstr(message, "k_seq_stride=67108864"));
+            assert_non_null(strstr(message, "index=wide"));
+            call.tensors[VIEW_K].stride[VIEW_SEQ] = TWO(21);
+        }
+        free(wanted);
+        free(rows);
+        views_free_all(views, &call);
+        view_plan_close(&plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +351,7 @@ int main(void)
         cmocka_unit_test(tiles_that_span_2_to_the_31_elements_take_wide_offsets),
         cmocka_unit_test(keys_and_values_interleaved_over_2_to_the_31_elements),
         cmocka_unit_test(blocks_of_a_pool_around_2_to_the_31_elements_are_found),
+        cmocka_unit_test(a_plan_takes_rows_past_2_to_the_31_elements),
         cmocka_unit_test(the_largest_stride_of_narrow_offsets_is_right_and_the_next_refused),
     };
     return cmocka_run_group_tests(tests, views_set_up, views_tear_down);

@@ -8,8 +8,6 @@
 #include "tests/proof/views.h"
 
 #include "autotune/convert.h"
-#include "base/files.h"
-#include "runtime/context.h"
 
 #define ONE "dtype=f16 batch=1 heads=1 seqlen_q=1 head_dim="
 
@@ -118,51 +116,18 @@ static void a_cut_grid_gives_the_bits_of_a_whole_one(void **state)
 static void a_plan_cuts_its_grid_as_its_device_demands(void **state)
 {
     struct views *views = *state;
-    const attune_context_options options = {.size = sizeof options, .jit = ATTUNE_JIT_COMPILE};
-    const attune_attention attention = {.size = sizeof attention,
-                                        .batch = 3,
-                                        .heads = 4,
-                                        .kv_heads = 2,
-                                        .seqlen_q = 140,
-                                        .head_dim_qk = 32,
-                                        .causal = ATTUNE_CAUSAL_BOTTOM_RIGHT,
-                                        .lse = 1};
-    struct problem sizes;
-    attune_context *context = NULL;
-    attune_device *device = NULL;
-    attune_problem *problem = NULL;
-    attune_plan *plan = NULL;
-    const char *name = getenv("ATTUNE_TEST_DEVICE");
-    char message[512] = "";
-    if (attune_context_create(&options, &context) != ATTUNE_OK || attune_jit_register(context) != ATTUNE_OK ||
-        attune_device_open(context, name != NULL ? name : "host", &device) != ATTUNE_OK ||
-        attune_problem_attention(context, &attention, &problem) != ATTUNE_OK ||
-        attune_prepare(device, problem, NULL, &plan) != ATTUNE_OK) {
-        attune_last_error(context, message, sizeof message);
-        fail_msg("%s", message);
-    }
-    assert_int_equal(
-        problem_parse(schema_attention_forward(), "dtype=f16 heads=4 seqlen_q=140 head_dim=32", &sizes, NULL),
-        ATTUNE_OK);
-    struct view_call call = views_call(&sizes, 3, 4, 2, 140, 140);
-    views_make_all(views, &call);
-    const attune_attention_arguments arguments = {.size = sizeof arguments,
-                                                  .q = call.tensors[VIEW_Q].data,
-                                                  .k = call.tensors[VIEW_K].data,
-                                                  .v = call.tensors[VIEW_V].data,
-                                                  .o = call.tensors[VIEW_O].data,
-                                                  .lse = call.lse};
-    const struct grid_limits limits[] = {device->facts.grid, {{1, 1, 1}, 0}, {{2, 3, 2}, 0}, {{0, 0, 0}, 1 + 256 * 5}};
+    struct view_plan plan;
+    view_plan_open(&plan, "dtype=f16 batch=3 heads=4 kv_heads=2 seqlen_q=140 head_dim=32 causal=1 lse=1");
+    struct view_call call = views_call(&plan.problem->problem, 3, 4, 2, 140, 140);
+    const struct grid_limits limits[] = {
+        plan.device->facts.grid, {{1, 1, 1}, 0}, {{2, 3, 2}, 0}, {{0, 0, 0}, 1 + 256 * 5}};
     unsigned char *whole = NULL;
     size_t bytes = 0, again;
+    views_make_all(views, &call);
     for (size_t l = 0; l < sizeof limits / sizeof limits[0]; l++) {
-        device->facts.grid = limits[l];
+        plan.device->facts.grid = limits[l];
         views_poison(views, &call);
-        if (attune_launch_attention(plan, &arguments, NULL, NULL, 0) != ATTUNE_OK ||
-            views->driver->synchronize(views->driver, views->device.ordinal, NULL, NULL) != ATTUNE_OK) {
-            attune_last_error(context, message, sizeof message);
-            fail_msg("limits %zu: %s", l, message);
-        }
+        view_plan_launch(views, &plan, &call, NULL);
         unsigned char *rows = views_output(views, &call, &again);
         if (l == 0) {
             whole = rows;
@@ -176,9 +141,7 @@ static void a_plan_cuts_its_grid_as_its_device_demands(void **state)
     }
     free(whole);
     views_free_all(views, &call);
-    attune_plan_destroy(plan);
-    attune_problem_destroy(problem);
-    attune_context_destroy(context);
+    view_plan_close(&plan);
 }
 
 /* every row of o is the one value row; o is fetched in parts */
@@ -407,21 +370,6 @@ static void the_last_key_of_the_longest_sequence_is_seen(void **state)
     assert_true(runs >= 1);
 }
 
-static char store[512]; /* of this program's own */
-
-static int set_up(void **state)
-{
-    int failed = views_set_up(state);
-    return failed != 0 || folder_temporary(store, sizeof store, NULL) != ATTUNE_OK ? -1
-                                                                                   : setenv("ATTUNE_CACHE", store, 1);
-}
-
-static int tear_down(void **state)
-{
-    folder_remove(store);
-    return views_tear_down(state);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -432,5 +380,5 @@ int main(void)
         cmocka_unit_test(queries_at_the_end_of_the_longest_sequence_are_right),
         cmocka_unit_test(the_last_key_of_the_longest_sequence_is_seen),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, views_set_up, views_tear_down);
 }

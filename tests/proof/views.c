@@ -4,6 +4,7 @@
 #include "autotune/convert.h"
 #include "autotune/inputs.h"
 #include "autotune/screen.h"
+#include "base/files.h"
 
 #include <errno.h>
 #include <math.h>
@@ -485,4 +486,76 @@ void views_run(struct views *views, const struct view_kernels *kernels, int inde
     if (views_launch(views, kernels, index, call, &error) != ATTUNE_OK) {
         fail_msg("%s: %s: %s", label, kernels->items[index].name, error.message);
     }
+}
+
+/* ------------------------------------------------------------------------------------------------ attune.h */
+
+void view_plan_open(struct view_plan *plan, const char *problem_text)
+{
+    char text[512], message[512] = "";
+    const char *name = getenv("ATTUNE_TEST_DEVICE");
+    *plan = (struct view_plan){.store = ""};
+    assert_int_equal(folder_temporary(plan->store, sizeof plan->store, NULL), ATTUNE_OK);
+    const attune_context_options options = {.size = sizeof options, .store = plan->store, .jit = ATTUNE_JIT_COMPILE};
+    snprintf(text, sizeof text, "attention.forward %s", problem_text);
+    if (attune_context_create(&options, &plan->context) != ATTUNE_OK ||
+        attune_jit_register(plan->context) != ATTUNE_OK ||
+        attune_device_open(plan->context, name != NULL ? name : "host", &plan->device) != ATTUNE_OK ||
+        attune_problem_parse(plan->context, text, &plan->problem) != ATTUNE_OK ||
+        attune_prepare(plan->device, plan->problem, NULL, &plan->plan) != ATTUNE_OK) {
+        attune_last_error(plan->context, message, sizeof message);
+        view_plan_close(plan);
+        fail_msg("%s: %s", problem_text, message);
+    }
+}
+
+void view_plan_close(struct view_plan *plan)
+{
+    attune_plan_destroy(plan->plan);
+    attune_problem_destroy(plan->problem);
+    attune_context_destroy(plan->context);
+    folder_remove(plan->store);
+}
+
+attune_status view_plan_launch(struct views *views, const struct view_plan *plan, const struct view_call *call,
+                               char message[512])
+{
+    const struct view *q = &call->tensors[VIEW_Q], *k = &call->tensors[VIEW_K], *v = &call->tensors[VIEW_V],
+                      *o = &call->tensors[VIEW_O];
+    const attune_attention_arguments arguments = {.size = sizeof arguments,
+                                                  .q = q->data,
+                                                  .k = k->data,
+                                                  .v = v->data,
+                                                  .o = o->data,
+                                                  .lse = call->lse,
+                                                  .batch = call->batch,
+                                                  .heads = call->heads,
+                                                  .kv_heads = call->kv_heads,
+                                                  .seqlen_q = call->seqlen_q,
+                                                  .seqlen_k = call->seqlen_k,
+                                                  .q_batch_stride = q->stride[VIEW_BATCH],
+                                                  .q_seq_stride = q->stride[VIEW_SEQ],
+                                                  .q_head_stride = q->stride[VIEW_HEAD],
+                                                  .k_batch_stride = k->stride[VIEW_BATCH],
+                                                  .k_seq_stride = k->stride[VIEW_SEQ],
+                                                  .k_head_stride = k->stride[VIEW_HEAD],
+                                                  .v_batch_stride = v->stride[VIEW_BATCH],
+                                                  .v_seq_stride = v->stride[VIEW_SEQ],
+                                                  .v_head_stride = v->stride[VIEW_HEAD],
+                                                  .o_batch_stride = o->stride[VIEW_BATCH],
+                                                  .o_seq_stride = o->stride[VIEW_SEQ],
+                                                  .o_head_stride = o->stride[VIEW_HEAD],
+                                                  .explicit_strides = 1,
+                                                  .explicit_sizes = 1};
+    char own[512] = "";
+    attune_status status = attune_launch_attention(plan->plan, &arguments, NULL, NULL, 0);
+    if (status == ATTUNE_OK) {
+        status = views->driver->synchronize(views->driver, views->device.ordinal, NULL, NULL);
+    } else {
+        attune_last_error(plan->context, message != NULL ? message : own, 512);
+    }
+    if (message == NULL && status != ATTUNE_OK) {
+        fail_msg("%s", own);
+    }
+    return status;
 }

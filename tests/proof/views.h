@@ -12,6 +12,7 @@
 #include "autotune/kernel.h"
 #include "autotune/objects.h"
 #include "generator/generator.h"
+#include "runtime/context.h"
 #include "tests/size.h"
 
 #include <setjmp.h>
@@ -102,5 +103,19 @@ attune_status views_launch_part(struct views *views, const struct view_kernels *
 /* ATTUNE_OK expected */
 void views_run(struct views *views, const struct view_kernels *kernels, int index, const struct view_call *call,
                const char *label);
+
+/* ---- the same through attune.h ---- */
+struct view_plan {
+    char store[512]; /* of its own */
+    attune_context *context;
+    attune_device *device; /* its facts may be changed between launches */
+    attune_problem *problem;
+    attune_plan *plan;
+};
+void view_plan_open(struct view_plan *plan, const char *problem_text);
+void view_plan_close(struct view_plan *plan);
+/* launches with the call's sizes and strides, then waits; ATTUNE_OK expected unless `message` is given */
+attune_status view_plan_launch(struct views *views, const struct view_plan *plan, const struct view_call *call,
+                               char message[512]);
 
 #endif
