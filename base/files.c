@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
@@ -467,32 +468,6 @@ void folder_sweep(const char *path, int64_t older_than_seconds)
     closedir(stream);
 }
 
-attune_status folder_temporary(char *path, size_t bytes, struct error *error)
-{
-    const char *places[] = {environment_get("TMPDIR"), "/tmp", "/var/tmp", environment_get("HOME")};
-    int reason = ENOENT;
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        if (!places[i] || places[i][0] != '/') {
-            continue;
-        }
-        int length = snprintf(path, bytes, "%s/attune-XXXXXX", places[i]);
-        if (length < 0 || (size_t)length >= bytes) {
-            reason = ENAMETOOLONG;
-            continue;
-        }
-        if (mkdtemp(path)) {
-            return ATTUNE_OK;
-        }
-        reason = errno;
-    }
-    if (bytes) {
-        path[0] = '\0';
-    }
-    return error_errno(error, reason,
-                       "no temporary folder: neither TMPDIR (%s) nor /tmp, /var/tmp or HOME can be written; set TMPDIR",
-                       places[0] ? places[0] : "not set");
-}
-
 /* takes the descriptor; what cannot be removed is left behind */
 static void remove_contents(int folder)
 {
@@ -524,6 +499,68 @@ void folder_remove(const char *path)
         remove_contents(folder);
         rmdir(path);
     }
+}
+
+enum { LEFTOVER_SECONDS = 24 * 3600 };
+
+/* `attune-` and mkdtemp's six characters */
+static bool is_temporary_folder(const char *name)
+{
+    return strncmp(name, "attune-", 7) == 0 && strlen(name) == 13 &&
+           strspn(name + 7, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == 6;
+}
+
+/* A process that is killed between making its folder and starting the program that would remove it leaves the folder
+ * behind: one that nobody touched for a day goes. Only where nobody else could have given another folder of ours such a
+ * name. (A worker that slept that long finds its folder gone and is replaced.) */
+static void remove_leftovers(const char *place)
+{
+    struct stat facts;
+    DIR *stream = opendir(place);
+    bool safe = stream && fstat(dirfd(stream), &facts) == 0 && (facts.st_uid == 0 || facts.st_uid == geteuid()) &&
+                ((facts.st_mode & 022) == 0 || (facts.st_mode & S_ISVTX) != 0);
+    for (struct dirent *entry; safe && (entry = readdir(stream));) {
+        char path[PATH_MAX];
+        if (is_temporary_folder(entry->d_name) &&
+            fstatat(dirfd(stream), entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(facts.st_mode) &&
+            facts.st_uid == geteuid() && time(NULL) - facts.st_mtim.tv_sec > LEFTOVER_SECONDS &&
+            path_join(path, sizeof path, place, entry->d_name, NULL) == ATTUNE_OK) {
+            folder_remove(path);
+        }
+    }
+    if (stream) {
+        closedir(stream);
+    }
+}
+
+attune_status folder_temporary(char *path, size_t bytes, struct error *error)
+{
+    const char *places[] = {environment_get("TMPDIR"), "/tmp", "/var/tmp", environment_get("HOME")};
+    int reason = ENOENT;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (!places[i] || places[i][0] != '/') {
+            continue;
+        }
+        int length = snprintf(path, bytes, "%s/attune-XXXXXX", places[i]);
+        if (length < 0 || (size_t)length >= bytes) {
+            reason = ENAMETOOLONG;
+            continue;
+        }
+        if (mkdtemp(path)) {
+            static atomic_bool looked; /* once a process is enough */
+            if (!atomic_exchange(&looked, true)) {
+                remove_leftovers(places[i]);
+            }
+            return ATTUNE_OK;
+        }
+        reason = errno;
+    }
+    if (bytes) {
+        path[0] = '\0';
+    }
+    return error_errno(error, reason,
+                       "no temporary folder: neither TMPDIR (%s) nor /tmp, /var/tmp or HOME can be written; set TMPDIR",
+                       places[0] ? places[0] : "not set");
 }
 
 attune_status path_join(char *path, size_t bytes, const char *folder, const char *name, struct error *error)

@@ -58,7 +58,8 @@ attune_status folder_check_private(const char *path, struct error *error);
  * component need not exist. */
 attune_status folder_check_links(const char *path, struct error *error);
 
-/* a fresh private folder under $TMPDIR, else /tmp, else /var/tmp, else $HOME; the message names TMPDIR when all fail */
+/* A fresh private folder, attune-XXXXXX (the caller removes it; of killed callers it goes after a day), under $TMPDIR,
+ * else /tmp, else /var/tmp, else $HOME; the message names TMPDIR when all fail */
 attune_status folder_temporary(char *path, size_t bytes, struct error *error);
 void folder_remove(const char *path); /* recursively, never following links */
 
