@@ -2,7 +2,8 @@
  * half of a remote measurer without a GPU.
  *
  * Times follow the kernels' names, twice_t100 takes 100 us. A kernel whose name holds `lateabort` or `latehang` does
- * that after so many timed launches, when it is a finalist; `lookabort` at its first timed launch.
+ * that after so many timed launches, when it is a finalist; `lookabort` at its first timed launch; `grow` takes
+ * memory for ever.
  */
 #include "autotune/measurer.h"
 #include "tests/autotune/scripted_device.h"
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LATE_LAUNCHES = 70 };
+enum { LATE_LAUNCHES = 70, GROWTH_BYTES = 64 << 20 };
 
 static struct scripted_kernel {
     driver_function function;
@@ -49,6 +50,12 @@ static attune_status launch(const struct driver *driver, int ordinal, const stru
     struct scripted_kernel *kernel = NULL;
     for (int i = kernel_count - 1; i >= 0 && kernel == NULL; i--) {
         kernel = kernels[i].function == what->function ? &kernels[i] : NULL;
+    }
+    while (kernel != NULL && strstr(kernel->name, "grow") != NULL) {
+        char *block = malloc(GROWTH_BYTES);
+        if (block != NULL) {
+            memset(block, 1, GROWTH_BYTES);
+        }
     }
     if (kernel != NULL && stream != NULL) {
         bool late = ++kernel->timed > LATE_LAUNCHES;

@@ -492,6 +492,40 @@ static void verification_goes_on_past_candidates_that_hang_or_crash(void **state
     folder_remove(place.folder);
 }
 
+/* sanitizers run every launch in a program of its own, under the same limit */
+static void a_sanitized_candidate_that_never_ends_is_ended(void **state)
+{
+    struct place place;
+    struct error error = {0};
+    struct seen seen = {0};
+    struct problem problem;
+    int right, total;
+    open_place(&place, *state);
+    struct generator *generator = tuner_family(place.templates, "right forever", "2", place.comment);
+    assert_int_equal(problem_parse(generator_schema(generator, "twice"), "twice n=300", &problem, NULL), ATTUNE_OK);
+    const struct verify_options options = {.device = "host",
+                                           .all_candidates = true,
+                                           .seed = 1,
+                                           .sanitize = SANITIZE_ADDRESS,
+                                           .candidate_seconds = 2.0 * candidate_seconds};
+    attune_status status =
+        verify_run(generator, place.parts->pool, &problem, &options, note, &seen, &right, &total, &error);
+    generator_destroy(generator);
+    folder_remove(place.folder);
+    if (status == ATTUNE_NO_TOOLCHAIN) {
+        print_message("skipped: %s\n", error.message);
+        skip();
+    }
+    assert_int_equal(right, 1);
+    assert_int_equal(seen.count, 2);
+    for (int i = 0; i < 2; i++) {
+        bool endless = strstr(seen.outcomes[i].candidate, "forever") != NULL;
+        if (strcmp(seen.outcomes[i].outcome, endless ? "failed" : "right") != 0) {
+            fail_msg("%s: %s (%s)", seen.outcomes[i].candidate, seen.outcomes[i].outcome, seen.outcomes[i].reason);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +541,7 @@ int main(void)
         cmocka_unit_test(a_wrong_default_leaves_no_record),
         cmocka_unit_test(a_default_known_to_hang_is_not_served),
         cmocka_unit_test(verification_goes_on_past_candidates_that_hang_or_crash),
+        cmocka_unit_test(a_sanitized_candidate_that_never_ends_is_ended),
     };
     return cmocka_run_group_tests_name("tuner", tests, parts_set_up, parts_tear_down);
 }

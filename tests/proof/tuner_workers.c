@@ -5,6 +5,7 @@
 #include "autotune/tune.h"
 #include "base/process.h"
 #include "tests/proof/tuner_family.h"
+#include "tests/size.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -306,6 +307,74 @@ static void a_worker_ends_with_its_parent(void **state)
     folder_remove(place.folder);
 }
 
+/* B27 as a user meets it: two processes of the program, and the cache's commands in between */
+static void the_next_process_of_the_program_does_not_try_again(void **state)
+{
+    static const char *const tune_it[] = {
+        TEST_BINARY_DIR "/cli/attune", "tune", "--device", "host", "--problem", "twice n=300",
+        "--candidate-limit",           "3s",   "--json",   NULL};
+    static const char *const list_it[] = {TEST_BINARY_DIR "/cli/attune", "cache", "ls", "--all", "--json", NULL};
+    static const char *const prune_it[] = {TEST_BINARY_DIR "/cli/attune", "cache", "prune", "--blocked", NULL};
+    static const struct {
+        const char *const *argv;
+        const char *expected;
+    } steps[] = {{tune_it, "\"hung\": 1"},
+                 {list_it, "\"kind\": \"blocked\""},
+                 {tune_it, "\"blocked\": 1"},
+                 {prune_it, "removed 1 entries"},
+                 {tune_it, "\"hung\": 1"}};
+    struct place place;
+    (void)state;
+    open_place(&place);
+    generator_destroy(tuner_family(place.templates, "right forever", "2", "workers"));
+    char templates[700], store[700];
+    snprintf(templates, sizeof templates, "ATTUNE_TEMPLATE_PATH=%s", place.templates);
+    snprintf(store, sizeof store, "ATTUNE_CACHE=%s", place.store);
+    const char *const environment[] = {templates, store, NULL};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        const struct process_options options = {.argv = steps[i].argv, .environment = environment, .seconds = 200};
+        struct process_result result;
+        struct error error = {0};
+        assert_int_equal(process_run(&options, &result, &error), ATTUNE_OK);
+        if (result.exit_code == 3) {
+            print_message("skipped: %s\n", buffer_string(&result.errors));
+            process_result_free(&result);
+            folder_remove(place.folder);
+            skip();
+        }
+        if (result.exit_code != 0 || strstr(buffer_string(&result.output), steps[i].expected) == NULL) {
+            fail_msg("step %zu: exit code %d: %s%s", i, result.exit_code, buffer_string(&result.output),
+                     buffer_string(&result.errors));
+        }
+        process_result_free(&result);
+    }
+    folder_remove(place.folder);
+}
+
+/* Takes more than 4 GiB for a moment: in full size, where there is room. */
+static void memory_without_end_is_ended(void **state)
+{
+    struct place place;
+    struct tune_result result;
+    struct error error = {0};
+    if (test_size(0, 1) == 0 || sysconf(_SC_AVPHYS_PAGES) / 1024 * sysconf(_SC_PAGESIZE) / 1024 < 12 * 1024) {
+        print_message("skipped: size ci, or less than 12 GiB of free memory\n");
+        skip();
+    }
+    open_place(&place);
+    use(TEST_BINARY_DIR "/tests/proof/scripted_measure");
+    attune_status status =
+        tune(&place, *state, "t120 grow90 t100", (struct tune_options){.candidate_seconds = 100.0}, &result, &error);
+    skip_without_compiler(status, &error);
+    if (status != ATTUNE_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_string_equal(result.record.candidate, "twice/plain mode=t100");
+    expect(&result, "grow90", "crashed", "out of memory");
+    tune_result_free(&result);
+    folder_remove(place.folder);
+}
+
 static int set_up(void **state)
 {
     const char *named = getenv("ATTUNE_MEASURE");
@@ -323,6 +392,8 @@ int main(void)
         cmocka_unit_test_teardown(none_keeps_candidates_in_the_process, use_the_usual),
         cmocka_unit_test_teardown(a_stop_ends_a_hanging_candidate_too, use_the_usual),
         cmocka_unit_test_teardown(a_worker_ends_with_its_parent, use_the_usual),
+        cmocka_unit_test_teardown(the_next_process_of_the_program_does_not_try_again, use_the_usual),
+        cmocka_unit_test_teardown(memory_without_end_is_ended, use_the_usual),
     };
     return cmocka_run_group_tests_name("tuner_workers", tests, set_up, parts_tear_down);
 }
