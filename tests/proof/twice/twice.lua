@@ -10,7 +10,7 @@ local kernel = import("kernel")
 local shared = {
     static_fits = { 65536, 0 }, static_over = { 65540, 0 }, static_far = { 131072, 0 },
     dynamic_fits = { 0, 65536 }, dynamic_over = { 0, 65540 }, dynamic_far = { 0, 131072 },
-    shared_huge = { 1048576, 0 }, dynamic_huge = { 0, 1048576 },
+    dynamic_huge = { 0, 1048576 },
 }
 
 return {
