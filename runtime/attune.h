@@ -157,11 +157,12 @@ typedef struct attune_prepare_options {
 } attune_prepare_options;
 
 /* Does all that allocates, loads, compiles or synchronises; never called for you inside a launch. options may be NULL.
- * Looks for a record of this problem, then the nearest of the same specialisation on this device, then the default
- * candidate's record, then asks libattune-jit as the mode says: compile makes the default candidate; tune tunes unless
- * an exact or near record is there. Threads that prepare the same specialisation at once share one compile, and its
- * failure; a later call tries again. ATTUNE_FORBIDDEN or ATTUNE_NOT_FOUND on a miss that may not or cannot be compiled:
- * the message has the specialisation, the device and the paths searched. */
+ * The calling thread needs 128 KiB of stack. Looks for a record of this problem, then the nearest of the same
+ * specialisation on this device, then the default candidate's record, then asks libattune-jit as the mode says:
+ * compile makes the default candidate; tune tunes unless an exact or near record is there. Threads that prepare the
+ * same specialisation at once share one compile, and its failure; a later call tries again. ATTUNE_FORBIDDEN or
+ * ATTUNE_NOT_FOUND on a miss that may not or cannot be compiled: the message has the specialisation, the device and
+ * the paths searched. */
 attune_status attune_prepare(attune_device *device, const attune_problem *problem,
                              const attune_prepare_options *options, attune_plan **plan);
 /* the plan must have no launch in flight. NULL is legal. */

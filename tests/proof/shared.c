@@ -36,7 +36,7 @@ static void fresh(void)
 
 static const struct place_result *engine(double seconds)
 {
-    static const char *const argv[] = {PLACE_ENGINE, kernels[0], kernels[1], NULL};
+    const char *const argv[] = {PLACE_ENGINE, kernels[0], kernels[1], NULL};
     const struct place_call call = {.argv = argv, .environment = changes, .seconds = seconds};
     return place_run(&call);
 }
@@ -86,7 +86,7 @@ static void a_killed_compile_blocks_nobody(void **state)
     if (!place_compiles()) {
         skip();
     }
-    static const char *const argv[] = {PLACE_ENGINE, kernels[0], kernels[1], NULL};
+    const char *const argv[] = {PLACE_ENGINE, kernels[0], kernels[1], NULL};
     unsigned seed = 7;
     fresh();
     for (int round = 0; round < test_size(10, 200); round++) {
@@ -120,7 +120,7 @@ static void a_killed_compile_blocks_nobody(void **state)
     snprintf(leftover, sizeof leftover, "%s/tmp/" FILE_TEMPORARY_PREFIX "of-a-killed-one", store);
     assert_int_equal(file_write(leftover, "half", 4, NULL), ATTUNE_OK);
     place_walk(store, make_old, NULL);
-    static const char *const one_more[] = {PLACE_ENGINE, kernels[2], NULL};
+    const char *const one_more[] = {PLACE_ENGINE, kernels[2], NULL};
     place_run(&(struct place_call){.argv = one_more, .environment = changes});
     place_right(0, 1);
     assert_int_equal(place_count(store, FILE_TEMPORARY_PREFIX), 0);
@@ -134,7 +134,7 @@ static void a_stopped_compile_blocks_nobody(void **state)
     if (!place_compiles()) {
         skip();
     }
-    static const char *const argv[] = {PLACE_ENGINE, kernels[0], kernels[1], NULL};
+    const char *const argv[] = {PLACE_ENGINE, kernels[0], kernels[1], NULL};
     fresh();
     for (int round = 0; round < test_size(4, 40); round++) {
         folder_remove(store);

@@ -11,6 +11,7 @@ void nothing_is_written_through_a_planted_link(void **state);
 void nothing_of_ours_lies_in_shared_folders(void **state);
 void more_rights_than_the_user_trust_no_variable(void **state);
 void variables_are_read_in_one_place(void **state);
+void a_thread_with_a_small_stack_may_call(void **state);
 
 /* store_contents.c: what lies in it */
 void every_damaged_object_is_rebuilt_once(void **state);

@@ -13,6 +13,7 @@ int main(void)
         cmocka_unit_test(nothing_of_ours_lies_in_shared_folders),
         cmocka_unit_test(more_rights_than_the_user_trust_no_variable),
         cmocka_unit_test(variables_are_read_in_one_place),
+        cmocka_unit_test(a_thread_with_a_small_stack_may_call),
         cmocka_unit_test(every_damaged_object_is_rebuilt_once),
         cmocka_unit_test(every_damaged_record_is_made_again),
         cmocka_unit_test(every_other_file_may_be_anything),

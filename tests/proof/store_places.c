@@ -397,3 +397,25 @@ void variables_are_read_in_one_place(void **state)
     }
     assert_true(files > 100);
 }
+
+/* 128 KiB, as attune.h says: cold, warm, and when something is set aside and made again */
+void a_thread_with_a_small_stack_may_call(void **state)
+{
+    (void)state;
+    static const char *const argv[] = {PLACE_ENGINE, "--stack", "131072", "--calls", "2", PLACE_PROBLEM, NULL};
+    static const char *const cut[] = {"sh", "-c", "find \"$ATTUNE_CACHE\" -type f -size +0 -exec truncate -s 100 {} +",
+                                      NULL};
+    if (!place_compiles()) {
+        skip();
+    }
+    const char *const changes[] = {cache_at(place_make("small", 0700, 0)), NULL};
+    const struct place_call call = {.argv = argv, .environment = changes};
+    for (int damaged = 0; damaged < 2; damaged++) {
+        place_run(&call);
+        place_right(damaged ? 2 : 0, 1); /* record and object */
+        place_run(&call);
+        place_right(0, 0);
+        place_run(&(struct place_call){.argv = cut, .environment = changes});
+        place_right(0, 0);
+    }
+}
