@@ -1,9 +1,9 @@
 /* oracle.h - inside of the oracle: the cases that a candidate must pass, and their state on a device.
  *
  * A case is one call with inputs and right answers: the problem's own sizes for each kind of input, and, on real
- * devices, two small companions of the same specialisation that hold every edge and are checked in every row. Cases are
- * prepared when first needed (attention) or at creation (families whose reference is Lua, which one thread alone may
- * run).
+ * devices and where asked for, small companions of the same specialisation that hold every edge and are checked in
+ * every row. They run cheapest first. Cases are prepared when first needed (attention) or at creation (families whose
+ * reference is Lua, which one thread alone may run).
  */
 #ifndef AUTOTUNE_ORACLE_H
 #define AUTOTUNE_ORACLE_H
