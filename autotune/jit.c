@@ -85,7 +85,8 @@ static attune_status jit_compile(void *data, const struct jit_request *request, 
         status = take_pool(jit, &pool, error);
     }
     if (status == ATTUNE_OK) {
-        status = road_open(&road, pool, request->store, &request->device->target, SANITIZE_NONE, accepted, error);
+        status = road_open(&road, pool, request->store, &request->device->target, SANITIZE_NONE,
+                           accepted && !request->own_compiler, error);
     }
     if (status != ATTUNE_OK) {
         return status;

@@ -21,6 +21,7 @@ struct jit_request {
      * candidate publishes its object, and a default record only when it is the default; *record describes it with kind
      * RECORD_DEFAULT */
     const char *candidate;
+    bool own_compiler; /* for compile: what another compiler made is there, and the driver does not load it */
 };
 
 struct jit_handler {

@@ -29,14 +29,15 @@ struct request {
     char specialisation[PROBLEM_TEXT_BYTES];
     attune_rung lowest;
     const char *candidate; /* NULL: the best */
+    bool own_compiler;     /* what another compiler made does not serve */
     int broken;            /* records that would serve, were their objects there */
 };
 
 /* ------------------------------------------------------------------------------------------------ store */
 
-/* ask the handler for exactly the candidate of a record whose object is gone */
-static attune_status rebuild(const struct request *request, const struct choice *choice, struct record *record,
-                             struct error *error);
+/* ask the handler for exactly the candidate of a record whose object is gone, or does not load */
+static attune_status rebuild(const struct request *request, const struct choice *choice, bool own_compiler,
+                             struct record *record, struct error *error);
 
 /* ATTUNE_STALE=accept keeps serving what another compiler made, and says so: in the plan's note, and here once */
 static void tell_compiler(const struct record *record)
@@ -49,6 +50,15 @@ static void tell_compiler(const struct record *record)
               record->compiler);
 }
 
+/* by another compiler than the one here? Asked only when it matters: the answer may start a program */
+static bool made_by_another(const attune_context *context, const struct request *request, const struct record *record)
+{
+    char identity[DIGEST_HEX_BYTES];
+    return context->has_jit && context->mode != ATTUNE_JIT_FORBID && context->jit.identity != NULL &&
+           context->jit.identity(context->jit.data, &request->device->facts.target, identity, NULL) == ATTUNE_OK &&
+           strcmp(identity, record->identity) != 0;
+}
+
 static attune_status plan_choice(const struct request *request, const struct choice *choice, attune_plan **plan,
                                  struct error *error)
 {
@@ -58,15 +68,20 @@ static attune_status plan_choice(const struct request *request, const struct cho
     if (status == ATTUNE_OK && choice->other_compiler) {
         tell_compiler(&choice->record);
     }
-    if (status != ATTUNE_NOT_FOUND || !context->has_jit || context->mode == ATTUNE_JIT_FORBID) {
+    /* a driver may be too old for what another compiler made, and take what the one here makes */
+    bool does_not_load = status == ATTUNE_DEVICE_FAILED && made_by_another(context, request, &choice->record);
+    if ((status != ATTUNE_NOT_FOUND && !does_not_load) || !context->has_jit || context->mode == ATTUNE_JIT_FORBID) {
         return status;
     }
+    struct error first = error != NULL ? *error : (struct error){.message = ""};
     struct record *made = calloc(1, sizeof *made);
     if (made == NULL) {
         return error_no_memory(error);
     }
-    status = rebuild(request, choice, made, error);
-    if (status == ATTUNE_OK) {
+    status = rebuild(request, choice, does_not_load, made, error);
+    if (status != ATTUNE_OK && does_not_load) { /* the driver's word, not that nothing else could be made */
+        status = error_set(error, ATTUNE_DEVICE_FAILED, "%s", first.message);
+    } else if (status == ATTUNE_OK) {
         /* the object may have another name now (another compiler); what was measured stays */
         made->winner_microseconds = choice->record.winner_microseconds;
         made->default_microseconds = choice->record.default_microseconds;
@@ -202,6 +217,7 @@ static void fill_jit_request(const struct request *request, const char *candidat
     jit->store = request->device->context->store;
     jit->tune_seconds = request->device->context->tune_seconds;
     jit->candidate = candidate;
+    jit->own_compiler = request->own_compiler;
 }
 
 /* calls the handler; the record of a success owns nothing */
@@ -237,17 +253,19 @@ static attune_status fly(struct request *request, bool tune, const char *candida
     return status;
 }
 
-static attune_status rebuild(const struct request *request, const struct choice *choice, struct record *record,
-                             struct error *error)
+static attune_status rebuild(const struct request *request, const struct choice *choice, bool own_compiler,
+                             struct record *record, struct error *error)
 {
     struct flight *flight = NULL;
     char key[KEY_BYTES];
-    snprintf(key, sizeof key, "rebuild %s %s", request->specialisation, choice->record.candidate);
+    snprintf(key, sizeof key, "rebuild%s %s %s", own_compiler ? " own" : "", request->specialisation,
+             choice->record.candidate);
     if (flight_join(request->device, key, &flight)) {
         if (flight == NULL) {
             return error_no_memory(error);
         }
         struct request alone = *request;
+        alone.own_compiler = own_compiler;
         flight_land(request->device, flight, fly(&alone, false, choice->record.candidate, false, flight, NULL));
     } else {
         flight_wait(request->device, flight);

@@ -291,6 +291,46 @@ static void planted_code_of_another_target_is_rebuilt(void **state)
     }
 }
 
+/* B14: what the driver refuses is compiled by the compiler that is here, when another made it; else the driver's word
+ * is the answer, and the store keeps what others can load */
+static void what_does_not_load_is_rebuilt_by_the_compiler_here(void **state)
+{
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        struct scene scene;
+        char object[72];
+        assert_int_equal(folder_temporary(scene.folder, sizeof scene.folder, NULL), ATTUNE_OK);
+        fake_jit_init(&scene.jit);
+        scene.jit.object = "newer code";
+        scene.jit.object_bytes = 10;
+        scene.jit.identity = own ? fake_identity : fake_other_identity;
+        scene_open(&scene, "gfx906");
+        prepare(&scene, object);
+        attune_context_destroy(scene.context);
+        fake_jit_init(&scene.jit);
+        scene_open(&scene, "gfx906");
+        scene.gpu->load_refuses = "newer";
+        if (own) {
+            attune_problem *problem = fake_problem(scene.context, FAKE_PROBLEM "seqlen_q=64 seqlen_k=64");
+            attune_plan *plan = NULL;
+            fake_expect(scene.context, ATTUNE_DEVICE_FAILED, attune_prepare(scene.device, problem, NULL, &plan),
+                        "too old", NULL);
+            assert_int_equal(scene.jit.compiles, 0);
+            attune_problem_destroy(problem);
+        } else {
+            prepare(&scene, object);
+            assert_int_equal(scene.jit.compiles, 1);
+            prepare(&scene, object);
+        }
+        scene.gpu->load_refuses = NULL;
+        attune_context_destroy(scene.context);
+        char rejected[600];
+        snprintf(rejected, sizeof rejected, "%s/rejected", scene.folder);
+        assert_int_equal(folder_check_private(rejected, NULL), ATTUNE_NOT_FOUND);
+        folder_remove(scene.folder);
+    }
+}
+
 static int read_code(void **state)
 {
     (void)state;
@@ -312,6 +352,7 @@ int main(void)
         cmocka_unit_test(the_order_of_features_is_no_difference),
         cmocka_unit_test(devices_of_one_version_number_share_a_store_and_no_code),
         cmocka_unit_test(planted_code_of_another_target_is_rebuilt),
+        cmocka_unit_test(what_does_not_load_is_rebuilt_by_the_compiler_here),
     };
     return cmocka_run_group_tests_name("proof_targets", tests, read_code, free_code);
 }

@@ -252,7 +252,11 @@ static attune_status fake_load(const struct driver *driver, int ordinal, const v
                                const char *kernel, uint32_t dynamic_shared_bytes, driver_module *module,
                                driver_function *function, struct error *error)
 {
-    (void)driver, (void)ordinal, (void)object, (void)kernel, (void)dynamic_shared_bytes;
+    (void)driver, (void)ordinal, (void)kernel, (void)dynamic_shared_bytes;
+    const char *refused = device_state.load_refuses;
+    if (refused != NULL && bytes >= strlen(refused) && memcmp(object, refused, strlen(refused)) == 0) {
+        return error_set(error, ATTUNE_DEVICE_FAILED, "fake: the driver is too old for \"%s\"", refused);
+    }
     if (device_state.load_fails != ATTUNE_OK) {
         return error_set(error, device_state.load_fails, "fake: the driver cannot load %zu bytes", bytes);
     }

@@ -62,6 +62,7 @@ struct fake_device {
     atomic_int loads, unloads, launches, allocations, synchronisations;
     atomic_int relaxed; /* begins minus ends */
     attune_status load_fails;
+    const char *load_refuses; /* NULL, or what an object begins with that does not load */
     struct fake_launch recorded[FAKE_LAUNCHES_MAX];
 };
 /* facts of an MI50; one device at a time, its state in `*state` */
