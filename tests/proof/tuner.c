@@ -374,6 +374,7 @@ static void a_default_known_to_hang_is_not_served(void **state)
         fail_msg("%s", error.message);
     }
     expect(&result, "forever", "hung", "");
+    struct blocked later = {.object = result.record.object, .target = "host", .outcome = "crashed", .reason = "since"};
     tune_result_free(&result);
 
     attune_context_options options = {.size = sizeof options, .store = place.store_folder, .jit = ATTUNE_JIT_COMPILE};
@@ -402,6 +403,12 @@ static void a_default_known_to_hang_is_not_served(void **state)
     if (strstr(message, "hung before") == NULL || strstr(message, "cache prune --blocked") == NULL) {
         fail_msg("%s", message);
     }
+    /* so is the winner once it is blocked, record or not */
+    struct store *store;
+    assert_int_equal(store_open(place.store_folder, &store, NULL), ATTUNE_OK);
+    assert_int_equal(store_blocked_put(store, &later, NULL), ATTUNE_OK);
+    store_close(store);
+    assert_int_not_equal(attune_prepare(device, wanted, NULL, &plan), ATTUNE_OK);
     attune_problem_destroy(wanted);
     attune_context_destroy(context);
     assert_int_equal(unsetenv("ATTUNE_TEMPLATE_PATH"), 0);
