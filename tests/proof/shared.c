@@ -89,7 +89,7 @@ static void a_killed_compile_blocks_nobody(void **state)
     const char *const argv[] = {PLACE_ENGINE, kernels[0], kernels[1], NULL};
     unsigned seed = 7;
     fresh();
-    for (int round = 0; round < test_size(10, 200); round++) {
+    for (int round = 0; round < test_size(8, 200); round++) {
         if (round % 2 == 0) { /* cold, else with what the killed one left */
             folder_remove(store);
         }
@@ -136,7 +136,7 @@ static void a_stopped_compile_blocks_nobody(void **state)
     }
     const char *const argv[] = {PLACE_ENGINE, kernels[0], kernels[1], NULL};
     fresh();
-    for (int round = 0; round < test_size(4, 40); round++) {
+    for (int round = 0; round < test_size(3, 40); round++) {
         folder_remove(store);
         const struct place_call call = {.argv = argv, .environment = changes};
         pid_t child = place_start(&call, "stopped");
