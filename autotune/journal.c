@@ -1,15 +1,13 @@
-/* journal.c - append-only JSON lines. */
-#include "autotune/journal.h"
+/* journal.c - the file of a journal: append-only, one write a line, locked while it is open. */
+#include "autotune/journal_line.h"
 
 #include "base/files.h"
-#include "base/locale.h"
-#include "base/text_json.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 attune_status journal_open(struct journal *journal, struct store *store, const char *run, struct error *error)
@@ -29,36 +27,58 @@ attune_status journal_open(struct journal *journal, struct store *store, const c
         journal->path[0] = '\0';
         return failed;
     }
+    (void)flock(journal->file, LOCK_EX | LOCK_NB); /* for journal_is_written alone: no harm where there are no locks */
     return ATTUNE_OK;
 }
 
-void journal_write(struct journal *journal, json_t *line)
+bool journal_is_written(const char *path)
 {
-    if (journal->file >= 0 && line != NULL) {
-        locale_t previous = locale_enter();
-        char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
-        locale_leave(previous);
-        struct buffer bytes = BUFFER_INIT; /* one write a line: a reader never sees half of two */
-        buffer_text(&bytes, text != NULL ? text : "{}");
-        buffer_text(&bytes, "\n");
-        free(text);
-        if (buffer_ok(&bytes, NULL) != ATTUNE_OK || file_write_fully(journal->file, bytes.data, bytes.length) != 0 ||
-            fdatasync(journal->file) != 0) {
-            warn_once(journal->path, "the journal %s ends here: %s", journal->path, strerror(errno));
-            journal_close(journal);
-        }
-        buffer_free(&bytes);
+    struct stat facts; /* before opening: to open a device may already do something */
+    if (lstat(path, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+        return false;
     }
-    json_decref(line);
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    bool written = file >= 0 && flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (file >= 0) {
+        close(file);
+    }
+    return written;
 }
 
-void journal_outcome(struct journal *journal, const char *stage, const struct tune_outcome *outcome)
+static void write_line(struct journal *journal, enum journal_kind kind, const void *values)
 {
-    journal_write(journal, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:f, s:f, s:i, s:i, s:i}", "kind", "outcome",
-                                     "stage", stage, "id", outcome->id, "candidate", outcome->candidate, "outcome",
-                                     outcome->outcome, "reason", text_to_json(outcome->reason), "microseconds",
-                                     outcome->microseconds, "spread", outcome->spread, "registers", outcome->registers,
-                                     "scratch_bytes", outcome->scratch_bytes, "shared_bytes", outcome->shared_bytes));
+    if (journal->file < 0) {
+        return;
+    }
+    struct buffer line = BUFFER_INIT; /* one write a line: a reader never sees half of two */
+    int failure = journal_line_format(kind, values, &line) ? 0 : ENOMEM;
+    if (failure == 0) {
+        failure = file_write_fully(journal->file, line.data, line.length);
+    }
+    if (failure == 0 && fdatasync(journal->file) != 0) {
+        failure = errno;
+    }
+    if (failure != 0) {
+        warn_once(journal->path, "the journal %s ends here: %s", journal->path, strerror(failure));
+        journal_close(journal);
+    }
+    buffer_free(&line);
+}
+
+void journal_write_begin(struct journal *journal, const struct journal_begin *begin)
+{
+    write_line(journal, JOURNAL_BEGIN, begin);
+}
+
+void journal_write_outcome(struct journal *journal, enum journal_stage stage, const struct tune_outcome *outcome)
+{
+    const struct journal_outcome line = {.stage = stage, .what = *outcome};
+    write_line(journal, JOURNAL_OUTCOME, &line);
+}
+
+void journal_write_end(struct journal *journal, const struct journal_end *end)
+{
+    write_line(journal, JOURNAL_END, end);
 }
 
 void journal_close(struct journal *journal)

@@ -3,14 +3,48 @@
  *   {"kind":"begin", "run", "problem", "device", "target", "driver", "candidates", "seed", "started"}
  *   {"kind":"outcome", "stage":"first"|"final", "id", "candidate", "outcome", "reason", "microseconds", ...}
  *   {"kind":"end", "winner", "complete", "seconds", ...}
+ *
+ * Both directions go by the tables of journal_line.c. The writer appends whole lines and holds a lock on the file,
+ * which the system takes from a process that is killed. The reader trusts nothing: what it returns is within the bounds
+ * below, numbers are finite, texts but reasons are free of control characters, and each id belongs to its candidate.
  */
 #ifndef AUTOTUNE_JOURNAL_H
 #define AUTOTUNE_JOURNAL_H
 
 #include "autotune/tune.h"
+#include "base/buffer.h"
 
-#include <jansson.h>
+enum {
+    JOURNAL_LINE_BYTES_MAX = 16384, /* what the writer can write is shorter */
+    JOURNAL_LINES_MAX = 1 << 16
+};
 
+struct journal_begin {
+    char run[33]; /* hex */
+    char problem[PROBLEM_TEXT_BYTES];
+    char device[128];
+    char target[TARGET_TEXT_BYTES];
+    char driver[64];
+    int candidates; /* to be looked at */
+    uint64_t seed;
+    int64_t started; /* seconds since 1970; 0: not said */
+};
+
+enum journal_stage { JOURNAL_FIRST, JOURNAL_FINAL };
+struct journal_outcome {
+    enum journal_stage stage;
+    bool counts; /* no later stage of its candidate is there; not in the file */
+    struct tune_outcome what;
+};
+
+struct journal_end {
+    char winner[CANDIDATE_TEXT_BYTES];                         /* "": none was usable, or the run failed */
+    bool complete;                                             /* every candidate was looked at */
+    double seconds, winner_microseconds, default_microseconds; /* times 0 when not timed */
+    int tried, verified, rejected;
+};
+
+/* ---- writing ---- */
 struct journal {
     int file; /* -1: there is none, writes do nothing */
     char path[512];
@@ -18,10 +52,34 @@ struct journal {
 
 /* A store without a folder gives a journal that keeps nothing. */
 attune_status journal_open(struct journal *journal, struct store *store, const char *run, struct error *error);
-/* appends one line and flushes it to disk; takes the reference. The first failure warns and ends the journal: tuning
- * goes on. */
-void journal_write(struct journal *journal, json_t *line);
-void journal_outcome(struct journal *journal, const char *stage, const struct tune_outcome *outcome);
+/* Each appends one line and has it on disk when it returns. The first failure warns and ends the journal: tuning goes
+ * on. */
+void journal_write_begin(struct journal *journal, const struct journal_begin *begin);
+void journal_write_outcome(struct journal *journal, enum journal_stage stage, const struct tune_outcome *outcome);
+void journal_write_end(struct journal *journal, const struct journal_end *end);
 void journal_close(struct journal *journal);
+
+/* ---- reading ---- */
+struct journal_reading {
+    bool has_begin; /* false: its first line is missing or damaged, and nobody knows what the outcomes are of */
+    bool has_end;   /* the run came to its end; false when an outcome follows it */
+    bool torn;      /* the last line is not whole: its writer was killed. Who appends ends that line first */
+    struct journal_begin begin;
+    struct journal_end end;
+    struct journal_outcome *outcomes; /* in order; one a candidate and stage */
+    int outcome_count;
+    int damaged;  /* whole lines that say nothing; all from a second begin line on are another run's */
+    int repeated; /* outcomes left out, since the same stage of the same candidate comes again later */
+};
+
+/* Any bytes make a reading: a journal cut anywhere is read up to the last whole line. ATTUNE_CORRUPT for more than
+ * JOURNAL_LINES_MAX lines or STORE_JOURNAL_BYTES_MAX bytes, ATTUNE_NO_MEMORY; both leave nothing to free. */
+attune_status journal_read(const char *bytes, size_t length, struct journal_reading *reading, struct error *error);
+void journal_reading_free(struct journal_reading *reading);
+/* appends the journal that reads as this one, but without what was torn, damaged or repeated */
+attune_status journal_format(const struct journal_reading *reading, struct buffer *text, struct error *error);
+
+/* is somebody writing it now? False where the file system has no locks */
+bool journal_is_written(const char *path);
 
 #endif

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 void tuning_tell(struct tuning *t, enum tune_stage stage)
 {
@@ -64,13 +65,14 @@ static attune_status open_journal(struct tuning *t, struct error *error)
         store_warn_memory(t->store, &why);
     }
     snprintf(t->result->journal, sizeof t->result->journal, "%s", t->journal.path);
-    char problem[PROBLEM_TEXT_BYTES], target[TARGET_TEXT_BYTES];
-    status = problem_format(t->problem, problem, error);
-    target_format(&t->facts.device.target, target);
-    journal_write(&t->journal, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:I}", "kind", "begin", "run", t->run,
-                                         "problem", problem, "device", t->facts.device.name, "target", target, "driver",
-                                         t->facts.device.driver_version, "candidates", t->list.count, "seed",
-                                         (json_int_t)t->options->seed));
+    struct journal_begin begin = {
+        .candidates = t->list.count, .seed = t->options->seed, .started = (int64_t)time(NULL)};
+    status = problem_format(t->problem, begin.problem, error);
+    target_format(&t->facts.device.target, begin.target);
+    snprintf(begin.run, sizeof begin.run, "%s", t->run);
+    snprintf(begin.device, sizeof begin.device, "%s", t->facts.device.name);
+    snprintf(begin.driver, sizeof begin.driver, "%s", t->facts.device.driver_version);
+    journal_write_begin(&t->journal, &begin);
     return status;
 }
 
@@ -105,6 +107,24 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
     return status;
 }
 
+/* the journal's last line, of a run without a winner too: only who was killed leaves none */
+static void end_journal(struct tuning *t, bool won)
+{
+    const struct tune_progress *counts = &t->result->counts;
+    const struct record *record = &t->result->record;
+    struct journal_end end = {.seconds = clock_seconds() - t->begin,
+                              .rejected = counts->failed + counts->screened_out + counts->wrong,
+                              .verified = counts->verified};
+    end.tried = end.rejected + end.verified;
+    end.complete = !t->stopped && end.tried == t->list.count;
+    if (won) {
+        snprintf(end.winner, sizeof end.winner, "%s", record->candidate);
+        end.winner_microseconds = record->winner_microseconds;
+        end.default_microseconds = record->default_microseconds;
+    }
+    journal_write_end(&t->journal, &end);
+}
+
 static attune_status publish(struct tuning *t, int winner, struct error *error)
 {
     struct tune_progress *counts = &t->result->counts;
@@ -126,11 +146,6 @@ static attune_status publish(struct tuning *t, int winner, struct error *error)
     record->complete = !t->stopped;
     /* a store that cannot keep it warns by itself; the caller has the record */
     store_record_put(t->store, record, NULL);
-    journal_write(&t->journal,
-                  json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:i, s:i, s:i}", "kind", "end", "winner", record->candidate,
-                            "complete", record->complete, "seconds", clock_seconds() - t->begin, "winner_microseconds",
-                            record->winner_microseconds, "default_microseconds", record->default_microseconds, "tried",
-                            record->tried, "verified", record->verified, "rejected", record->rejected));
     return ATTUNE_OK;
 }
 
@@ -208,6 +223,7 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
     if (status == ATTUNE_OK) {
         status = publish(t, winner, error);
     }
+    end_journal(t, status == ATTUNE_OK);
     if (status == ATTUNE_OK) {
         result->operations = t->facts.operations;
         tuning_tell(t, TUNE_DONE);

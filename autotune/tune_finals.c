@@ -26,7 +26,7 @@ void tuning_drop_finalist(struct tuning *t, int index, const char *reason)
 {
     struct tune_outcome *outcome = &t->result->outcomes[t->finalists[index].place];
     tuning_fail(t, &t->finalists[index].facts, outcome, reason);
-    journal_outcome(&t->journal, "final", outcome);
+    journal_write_outcome(&t->journal, JOURNAL_FINAL, outcome);
     t->result->counts.verified--;
     measurer_drop(t->measurer, t->finalists[index].slot, NULL);
     memmove(&t->finalists[index], &t->finalists[index + 1],
@@ -87,7 +87,7 @@ attune_status tuning_hold_finals(struct tuning *t, int *winner, struct error *er
         tuning_set_outcome(outcome, "timed", "");
         outcome->microseconds = results[i].microseconds;
         outcome->spread = results[i].spread;
-        journal_outcome(&t->journal, "final", outcome);
+        journal_write_outcome(&t->journal, JOURNAL_FINAL, outcome);
     }
     t->result->counts.best_microseconds = results[*winner].microseconds;
     t->result->counts.default_microseconds = has_default ? results[0].microseconds : 0.0;

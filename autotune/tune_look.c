@@ -241,7 +241,7 @@ static attune_status look_at(struct tuning *t, struct object_job *job, int place
             }
         }
     }
-    journal_outcome(&t->journal, "first", outcome);
+    journal_write_outcome(&t->journal, JOURNAL_FIRST, outcome);
     return status;
 }
 

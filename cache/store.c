@@ -315,17 +315,35 @@ attune_status digest_from_hex(const char *hex, size_t length, struct digest *dig
 
 /* ------------------------------------------------------------------------------------------------ journals */
 
+static attune_status journal_name(const char *run, char name[64], struct error *error)
+{
+    if (strlen(run) == 0 || strlen(run) > 40 || strspn(run, "0123456789abcdef") != strlen(run)) {
+        return error_set(error, ATTUNE_INVALID, "run \"%.40s\" is not a run id (hex digits)", run);
+    }
+    snprintf(name, 64, "%s.jsonl", run);
+    return ATTUNE_OK;
+}
+
 attune_status store_journal_path(struct store *store, const char *run, char *path, size_t bytes, struct error *error)
 {
     char folder[STORE_PATH_BYTES], name[64];
     path[0] = '\0';
-    if (strlen(run) == 0 || strlen(run) > 40 || strspn(run, "0123456789abcdef") != strlen(run)) {
-        return error_set(error, ATTUNE_INVALID, "run \"%.40s\" is not a run id (hex digits)", run);
+    attune_status status = journal_name(run, name, error);
+    if (status == ATTUNE_OK) {
+        status = store_folder_make(store, "journals", folder, error);
     }
-    attune_status status = store_folder_make(store, "journals", folder, error);
-    if (status != ATTUNE_OK) {
-        return status;
+    return status == ATTUNE_OK ? path_join(path, bytes, folder, name, error) : status;
+}
+
+attune_status store_journal_read(struct store *store, const char *run, struct buffer *text, struct error *error)
+{
+    char folder[STORE_PATH_BYTES], path[STORE_PATH_BYTES], name[64];
+    attune_status status = journal_name(run, name, error);
+    if (status == ATTUNE_OK) {
+        status = store_folder_open(store, "journals", folder, error);
     }
-    snprintf(name, sizeof name, "%s.jsonl", run);
-    return path_join(path, bytes, folder, name, error);
+    if (status == ATTUNE_OK) {
+        status = path_join(path, sizeof path, folder, name, error);
+    }
+    return status == ATTUNE_OK ? file_read_private(path, STORE_JOURNAL_BYTES_MAX, text, error) : status;
 }

@@ -93,7 +93,11 @@ attune_status store_records(struct store *store, const char *device, const char 
 attune_status store_family_schema(struct store *store, const char *family, struct schema **schema, struct error *error);
 
 /* ---- journals: append-only JSON lines ---- */
+enum { STORE_JOURNAL_BYTES_MAX = 64 << 20 };
 attune_status store_journal_path(struct store *store, const char *run, char *path, size_t bytes, struct error *error);
+/* Appends the bytes of a run's journal: a file of ours alone, whatever is in it. ATTUNE_NOT_FOUND, ATTUNE_CORRUPT when
+ * something else lies there or it is larger than STORE_JOURNAL_BYTES_MAX. */
+attune_status store_journal_read(struct store *store, const char *run, struct buffer *text, struct error *error);
 
 /* ---- objects that nobody should launch again ---- */
 struct blocked {

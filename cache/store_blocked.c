@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCKED_BYTES_MAX = 8192, BLOCKED_FORMAT = 1 };
+enum { BLOCKED_FORMAT = 1 };
 
 static void place(const struct digest *object, char folder[STORE_PATH_BYTES], char name[NAME_MAX + 1])
 {
@@ -23,12 +23,9 @@ static void place(const struct digest *object, char folder[STORE_PATH_BYTES], ch
     snprintf(name, NAME_MAX + 1, "%s.json", hex);
 }
 
-attune_status store_blocked_put(struct store *store, const struct blocked *blocked, struct error *error)
+char *store_blocked_encode(const struct blocked *blocked)
 {
-    char folder[STORE_PATH_BYTES], name[NAME_MAX + 1], hex[DIGEST_HEX_BYTES];
-    if (store->root[0] == '\0') {
-        return ATTUNE_OK; /* this process knows, and no other can */
-    }
+    char hex[DIGEST_HEX_BYTES];
     digest_hex(&blocked->object, hex);
     locale_t previous = locale_enter();
     json_t *root = json_pack("{s:i, s:s, s:s, s:s, s:s, s:o, s:I}", "attune_blocked", BLOCKED_FORMAT, "object", hex,
@@ -37,6 +34,16 @@ attune_status store_blocked_put(struct store *store, const struct blocked *block
     char *text = root != NULL ? json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
     locale_leave(previous);
     json_decref(root);
+    return text;
+}
+
+attune_status store_blocked_put(struct store *store, const struct blocked *blocked, struct error *error)
+{
+    char folder[STORE_PATH_BYTES], name[NAME_MAX + 1];
+    if (store->root[0] == '\0') {
+        return ATTUNE_OK; /* this process knows, and no other can */
+    }
+    char *text = store_blocked_encode(blocked);
     if (text == NULL) {
         return error_no_memory(error);
     }
@@ -57,7 +64,7 @@ static bool read_text(const json_t *root, const char *key, char *into, size_t by
     return true;
 }
 
-static bool decode(const struct buffer *file, const struct digest *object, struct blocked *blocked)
+bool store_blocked_decode(const struct buffer *file, const struct digest *object, struct blocked *blocked)
 {
     char hex[DIGEST_HEX_BYTES], named[DIGEST_HEX_BYTES];
     locale_t previous = locale_enter();
@@ -90,9 +97,9 @@ attune_status store_blocked_get(struct store *store, const struct digest *object
         status = path_join(path, sizeof path, folder, name, &why);
     }
     if (status == ATTUNE_OK) {
-        status = file_read_private(path, BLOCKED_BYTES_MAX, &file, &why);
+        status = file_read_private(path, STORE_BLOCKED_BYTES_MAX, &file, &why);
     }
-    if (status == ATTUNE_OK && !decode(&file, object, blocked)) {
+    if (status == ATTUNE_OK && !store_blocked_decode(&file, object, blocked)) {
         status = error_set(&why, ATTUNE_CORRUPT, "it is no note of a blocked object");
     }
     if (status == ATTUNE_CORRUPT) { /* whoever wrote it blocks nothing */

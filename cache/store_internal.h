@@ -1,4 +1,4 @@
-/* store_internal.h - what the files of the store share; nobody else includes it.
+/* store_internal.h - what the files of the store share; nobody else includes it but the fuzzers of what it reads.
  *
  * Invariants
  *   `root` never changes after store_open. Everything under it may vanish or turn bad at any moment: each operation
@@ -66,6 +66,12 @@ void record_file_name(const struct record *record, char name[NAME_MAX + 1]);
 /* read, decode and check one record file for its place; ATTUNE_CORRUPT when it does not belong there */
 attune_status store_record_read(const char *path, const char *folder, const char *name, struct record *record,
                                 struct error *error);
+
+/* notes of blocked objects as text: malloc'ed, NULL without memory; and back, false for what is no note of that object
+ */
+enum { STORE_BLOCKED_BYTES_MAX = 8192 };
+char *store_blocked_encode(const struct blocked *blocked);
+bool store_blocked_decode(const struct buffer *file, const struct digest *object, struct blocked *blocked);
 
 /* may `name` be a file that a killed writer left behind? */
 bool store_is_temporary(const char *name);

@@ -1,7 +1,7 @@
-/* cmd_cache.c - `attune cache ls|info|verify|prune`. */
+/* cmd_cache.c - `attune cache ls|info|journals|verify|prune`. */
+#include "cli/cmd_cache.h"
 #include "base/files.h"
 #include "cache/store.h"
-#include "cli/cli.h"
 #include "cli/table.h"
 
 #include <string.h>
@@ -88,6 +88,15 @@ static attune_status add_entry(void *data, const struct store_entry *entry, stru
     return ATTUNE_OK;
 }
 
+void format_minute(int64_t seconds, char text[32])
+{
+    time_t when = (time_t)seconds;
+    struct tm parts;
+    if (gmtime_r(&when, &parts) == NULL || strftime(text, 32, "%Y-%m-%d %H:%M", &parts) == 0) {
+        text[0] = '\0';
+    }
+}
+
 static void print_records(const json_t *entries)
 {
     struct table table;
@@ -99,12 +108,8 @@ static void print_records(const json_t *entries)
         const char *record = json_string_value(json_object_get(row, "record"));
         const char *target = json_string_value(json_object_get(row, "target"));
         double winner = json_real_value(json_object_get(row, "winner_microseconds"));
-        time_t modified = (time_t)json_integer_value(json_object_get(row, "modified"));
-        char date[32] = "";
-        struct tm parts;
-        if (gmtime_r(&modified, &parts) != NULL) {
-            strftime(date, sizeof date, "%Y-%m-%d %H:%M", &parts);
-        }
+        char date[32];
+        format_minute(json_integer_value(json_object_get(row, "modified")), date);
         table_cell(&table, "%s", record != NULL ? record : json_string_value(json_object_get(row, "kind")));
         table_cell(&table, "%s", target != NULL ? target : "-");
         if (winner > 0) {
@@ -223,6 +228,7 @@ static const struct action {
 } actions[] = {
     {"ls", (const char *const[]){"all", NULL}, list},
     {"info", (const char *const[]){NULL}, info},
+    {"journals", (const char *const[]){NULL}, cache_journals},
     {"verify", (const char *const[]){"repair", NULL}, verify},
     {"prune", (const char *const[]){"older-than", "keep", "unreferenced", "blocked", "rejected", "dry-run", NULL},
      prune},
@@ -257,7 +263,7 @@ static attune_status run(struct cli *cli, struct error *error)
         action = strcmp(actions[i].name, name) == 0 ? &actions[i] : action;
     }
     if (action == NULL) {
-        return error_set(error, ATTUNE_INVALID, "unknown action '%s': ls, info, verify or prune", name);
+        return error_set(error, ATTUNE_INVALID, "unknown action '%s': ls, info, journals, verify or prune", name);
     }
     attune_status status = check_options(cli, action, error);
     if (status != ATTUNE_OK) {
@@ -280,12 +286,13 @@ static attune_status run(struct cli *cli, struct error *error)
 
 const struct command command_cache = {
     .name = "cache",
-    .usage = "ls|info|verify|prune",
+    .usage = "ls|info|journals|verify|prune",
     .summary = "what the cache holds, whether it is intact, and making it smaller",
-    .help = "ls      records: problem, target, times (--all: every entry)\n"
-            "info    how much of what, and where\n"
-            "verify  checks every object and record; exit code 1 when one is bad\n"
-            "prune   removes by age, size or use; records' objects stay unless older than asked\n",
+    .help = "ls        records: problem, target, times (--all: every entry)\n"
+            "info      how much of what, and where\n"
+            "journals  tuning runs: how far each came, its outcomes and the best candidate\n"
+            "verify    checks every object and record; exit code 1 when one is bad\n"
+            "prune     removes by age, size or use; records' objects stay unless older than asked\n",
     .options = options,
     .positional_minimum = 1,
     .positional_maximum = 1,

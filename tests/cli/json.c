@@ -1,7 +1,10 @@
 /* What --json prints is held by golden files, for a family of the tests' own whose space is fixed. */
 #include "program.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define PROBLEM "test.scale elements=1000 factor=3"
 
@@ -154,6 +157,59 @@ static void tune_fills_the_cache(void **state)
     assert_int_equal(json_integer_value(json_object_get(answer(), "removed")), 0);
 }
 
+/* the only journal of the folder's cache */
+static void journal_place(char path[4096])
+{
+    attune("cache", "journals", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    const json_t *runs = json_object_get(answer(), "runs");
+    assert_int_equal(json_array_size(runs), 1);
+    snprintf(path, 4096, "%s/%s", json_string_value(json_object_get(answer(), "store")),
+             json_string_value(json_object_get(json_array_get(runs, 0), "path")));
+}
+
+static const char *state_of_the_run(void)
+{
+    attune("cache", "journals", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    return json_string_value(json_object_get(json_array_get(json_object_get(answer(), "runs"), 0), "state"));
+}
+
+/* after tune_fills_the_cache: that run, then the same as kill -9 leaves it, then files that are not to be trusted */
+static void journals_tell_how_each_run_went(void **state)
+{
+    (void)state;
+    char path[4096], other[4200];
+    struct stat facts;
+    if (!host_compiler_is_there()) {
+        skip();
+    }
+    journal_place(path);
+    matches_golden("journals");
+    attune("cache", "journals", NULL);
+    exits_with(EXIT_IS_DONE);
+    says("8 of 8");
+    says("8 right");
+    assert_int_equal(stat(path, &facts), 0);
+    assert_int_equal(truncate(path, facts.st_size - 1), 0);
+    assert_string_equal(state_of_the_run(), "killed");
+    assert_true(json_is_true(json_object_get(json_array_get(json_object_get(answer(), "runs"), 0), "torn")));
+    assert_int_equal(chmod(path, 0622), 0);
+    assert_string_equal(state_of_the_run(), "unreadable");
+    attune("cache", "journals", NULL);
+    exits_with(EXIT_IS_DONE);
+    says("unreadable");
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_string_equal(state_of_the_run(), "killed");
+    snprintf(other, sizeof other, "%s.moved", path);
+    assert_int_equal(rename(path, other), 0);
+    assert_string_equal(state_of_the_run(), "unreadable"); /* no journal's name */
+    assert_int_equal(symlink(other, path), 0);
+    assert_string_equal(state_of_the_run(), "unreadable"); /* a link, and what it leads to */
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rename(other, path), 0);
+}
+
 /* /proc takes no folders, whoever asks */
 static void a_store_that_cannot_be_written_is_told(void **state)
 {
@@ -194,6 +250,7 @@ int main(void)
         cmocka_unit_test(doctor_tells_every_part),
         cmocka_unit_test(compile_writes_objects),
         cmocka_unit_test(tune_fills_the_cache),
+        cmocka_unit_test(journals_tell_how_each_run_went),
         cmocka_unit_test(a_store_that_cannot_be_written_is_told),
         cmocka_unit_test(verify_counts_candidates),
     };
