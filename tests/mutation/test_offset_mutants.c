@@ -48,6 +48,7 @@ static int run(const char *text, size_t bytes)
     assert_true(child >= 0);
     if (child == 0) {
         setenv("ATTUNE_TEMPLATE_PATH", folder, 1);
+        setenv("ATTUNE_TEST_SIZE", "ci", 1); /* shows it as well */
         if (freopen("/dev/null", "w", stdout) != NULL && freopen("/dev/null", "w", stderr) != NULL) {
             execl(TEST_BINARY_DIR "/tests/proof/test_proof_far_rows", "far_rows", (char *)NULL);
         }
