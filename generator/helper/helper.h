@@ -64,6 +64,11 @@ struct job {
     size_t source_bytes;
 };
 
+struct message;
+/* ---- job.c ---- */
+/* the source stays the message's. ATTUNE_INVALID for what is out of range, target_parse's refusals */
+attune_status job_read(const struct message *request, struct job *job, struct error *error);
+
 struct output {
     struct buffer object;
     struct buffer log;

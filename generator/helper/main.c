@@ -208,27 +208,6 @@ static void choose_compiler(struct helper *helper, struct job *job, struct error
     }
 }
 
-static attune_status read_job(const struct message *request, struct job *job, struct error *error)
-{
-    const struct message_field *source = message_find(request, KEY_SOURCE);
-    int64_t kind = message_integer(request, KEY_COMPILER);
-    int64_t sanitize = message_integer(request, KEY_SANITIZE);
-    if (kind < COMPILER_AUTO || kind > COMPILER_HOST || sanitize < SANITIZE_NONE || sanitize > SANITIZE_THREAD) {
-        return error_set(error, ATTUNE_INVALID, "compiler %lld or sanitizer %lld is out of range", (long long)kind,
-                         (long long)sanitize);
-    }
-    job->kind = (enum compiler_kind)kind;
-    job->sanitize = (enum sanitize)sanitize;
-    job->code_object = (int)message_integer(request, KEY_CODE_OBJECT);
-    job->source = source != NULL ? source->bytes : "";
-    job->source_bytes = source != NULL ? source->length : 0;
-    attune_status status = target_parse(message_text(request, KEY_TARGET), &job->target, error);
-    if (status == ATTUNE_OK) {
-        target_format(&job->target, job->target_text);
-    }
-    return status;
-}
-
 static attune_status compile(struct helper *helper, const struct job *job, struct output *output, struct error *error)
 {
     switch (job->kind) {
@@ -305,7 +284,7 @@ static void answer_compile(struct helper *helper, const struct message *request,
     char identity[DIGEST_HEX_BYTES] = "";
     double begin = clock_seconds();
     struct error passed_over = {.message = ""};
-    attune_status status = output == NULL ? error_no_memory(error) : read_job(request, &job, error);
+    attune_status status = output == NULL ? error_no_memory(error) : job_read(request, &job, error);
     if (status == ATTUNE_OK) {
         choose_compiler(helper, &job, &passed_over);
         status = request->kind == MESSAGE_COMPILE ? compile(helper, &job, output, error)

@@ -1,4 +1,5 @@
 /* Verification and tuning end to end on the host device: generated text, compiled, run on fibers, checked, recorded. */
+#include "autotune/journal.h"
 #include "autotune/tune.h"
 #include "autotune/verify.h"
 #include "base/files.h"
@@ -391,6 +392,18 @@ static void a_broken_reference_lets_nothing_win(void **state)
     }
     assert_int_equal(status, ATTUNE_WRONG);
     assert_non_null(strstr(error.message, "4 wrong"));
+    /* a run without a winner is no killed one: its journal has an end */
+    struct buffer text = BUFFER_INIT;
+    struct journal_reading reading;
+    assert_int_equal(file_read_private(result.journal, STORE_JOURNAL_BYTES_MAX, &text, &error), ATTUNE_OK);
+    assert_int_equal(journal_read(text.data, text.length, &reading, &error), ATTUNE_OK);
+    assert_true(reading.has_end && reading.end.complete);
+    assert_string_equal(reading.end.winner, "");
+    assert_int_equal(reading.end.tried, 4);
+    assert_int_equal(reading.end.rejected, 4);
+    assert_int_equal(reading.outcome_count, 4);
+    journal_reading_free(&reading);
+    buffer_free(&text);
 }
 
 static void the_example_family_is_verified_by_its_own_reference(void **state)

@@ -278,6 +278,7 @@ static void damaged_lines_are_counted_and_passed_over(void **state)
         {"\"registers\":-1", "\"registers\":99999999999999999999"},
         {",\"registers\":-1", ""},
         {"\"spread\"", "\"microseconds\""},
+        {"\"spread\"", "\"spread\":1,\"spread\""}, /* which of them? */
         {"{", "{{"},
         {"{", ""},
         {"}", "}}"},

@@ -210,6 +210,37 @@ static void journals_tell_how_each_run_went(void **state)
     assert_int_equal(rename(other, path), 0);
 }
 
+/* a run is seen while it goes on; kill -9 leaves what it had learnt */
+static void a_killed_run_keeps_its_outcomes(void **state)
+{
+    (void)state;
+    if (!host_compiler_is_there()) {
+        skip();
+    }
+    /* a minute's work at least, killed as soon as there is an outcome; each of the two tables has one row */
+    attune_in_shell("export ATTUNE_CACHE=\"$ATTUNE_CACHE.killed\"\n"
+                    "\"$0\" tune --problem 'attention.forward heads=2 seqlen_q=128 head_dim=64' --device host "
+                    ">/dev/null 2>&1 & run=$!\n"
+                    "tries=0\n"
+                    "while [ $tries -lt 600 ] && ! \"$0\" cache journals | grep -q 'running .* [1-9][0-9]* right'; do\n"
+                    "  sleep 0.1; tries=$((tries + 1))\n"
+                    "done\n"
+                    "\"$0\" cache journals\n"
+                    "kill -9 $run; wait $run\n"
+                    "\"$0\" cache journals --json >\"$ATTUNE_CACHE.json\"\n"
+                    "\"$0\" cache journals");
+    exits_with(EXIT_IS_DONE);
+    says("  running  ");
+    says("  killed  ");
+    json_t *after = json_load_file(scratch("cache.killed.json"), 0, NULL);
+    const json_t *run = json_array_get(json_object_get(after, "runs"), 0);
+    assert_string_equal(json_string_value(json_object_get(run, "state")), "killed");
+    assert_true(json_integer_value(json_object_get(json_object_get(run, "outcomes"), "right")) > 0);
+    assert_true(json_integer_value(json_object_get(run, "looked_at")) <
+                json_integer_value(json_object_get(run, "candidates")));
+    json_decref(after);
+}
+
 /* /proc takes no folders, whoever asks */
 static void a_store_that_cannot_be_written_is_told(void **state)
 {
@@ -251,6 +282,7 @@ int main(void)
         cmocka_unit_test(compile_writes_objects),
         cmocka_unit_test(tune_fills_the_cache),
         cmocka_unit_test(journals_tell_how_each_run_went),
+        cmocka_unit_test(a_killed_run_keeps_its_outcomes),
         cmocka_unit_test(a_store_that_cannot_be_written_is_told),
         cmocka_unit_test(verify_counts_candidates),
     };
