@@ -11,7 +11,10 @@ static void read_note(const struct buffer *file, const struct digest *object)
     if (!store_blocked_decode(file, object, &blocked)) {
         return;
     }
+    struct digest other = *object;
+    other.bytes[0] ^= 1;
     HOLDS(memcmp(&blocked.object, object, sizeof *object) == 0, "a note of another object");
+    HOLDS(!store_blocked_decode(file, &other, &second), "a note of two objects");
     HOLDS(strnlen(blocked.target, sizeof blocked.target) < sizeof blocked.target &&
               strnlen(blocked.candidate, sizeof blocked.candidate) < sizeof blocked.candidate &&
               strnlen(blocked.outcome, sizeof blocked.outcome) < sizeof blocked.outcome &&

@@ -51,6 +51,14 @@ static void check_bounds(const struct journal_reading *reading, size_t length)
         HOLDS(reading->outcomes[i].stage == JOURNAL_FIRST || reading->outcomes[i].stage == JOURNAL_FINAL, "stage %d",
               (int)reading->outcomes[i].stage);
     }
+    for (int i = 0; i < reading->outcome_count && reading->outcome_count <= 64; i++) {
+        int counting = 0;
+        for (int j = 0; j < reading->outcome_count; j++) {
+            counting += reading->outcomes[j].counts &&
+                        strcmp(reading->outcomes[i].what.candidate, reading->outcomes[j].what.candidate) == 0;
+        }
+        HOLDS(counting == 1, "%d outcomes of %s count", counting, reading->outcomes[i].what.candidate);
+    }
     check_text(reading->end.winner, sizeof reading->end.winner);
     check_real(reading->end.seconds);
     check_real(reading->end.winner_microseconds);
