@@ -152,12 +152,17 @@ attune_status kernel_bind(const struct kernel *kernel, const struct problem *pro
         }
     }
     status = launch_grid(launch, problem, kernel->compute_units, call->grid, error);
-    int d = status == ATTUNE_OK ? launch_uncuttable(launch, call->grid, &kernel->limits) : -1;
-    return d < 0
-               ? status
-               : error_set(error, ATTUNE_UNSUPPORTED, "kernel %s: its grid of %llu blocks in %c must be split, and %s",
-                           launch->kernel, (unsigned long long)call->grid[d], "xyz"[d],
-                           call -> grid[d] > UINT32_MAX ? "2^32-1 is the most" : "it takes no origin there");
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    int d = launch_uncuttable(launch, call->grid, &kernel->limits);
+    if (d < 0) {
+        return ATTUNE_OK;
+    }
+    unsigned long long blocks = call->grid[d];
+    return error_set(error, ATTUNE_UNSUPPORTED, "kernel %s: its grid of %llu blocks in %c must be split, and %s",
+                     launch->kernel, blocks, "xyz"[d],
+                     blocks > UINT32_MAX ? "2^32-1 is the most" : "it takes no origin there");
 }
 
 attune_status kernel_launch(const struct kernel_call *call, driver_stream stream, struct error *error)
