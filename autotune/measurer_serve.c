@@ -5,8 +5,8 @@
  */
 #include "autotune/measurer.h"
 #include "autotune/measurer_protocol.h"
+#include "base/files.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,38 +21,9 @@ struct service {
     struct buffer step;
 };
 
-static bool read_exactly(int file, void *bytes, size_t length)
-{
-    char *at = bytes;
-    while (length > 0) {
-        ssize_t got = read(file, at, length);
-        if (got > 0) {
-            at += got;
-            length -= (size_t)got;
-        } else if (got == 0 || errno != EINTR) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool send_frame(int file, struct buffer *frame)
 {
-    if (message_end(frame, NULL) != ATTUNE_OK) {
-        return false;
-    }
-    const char *at = frame->data;
-    size_t length = frame->length;
-    while (length > 0) {
-        ssize_t put = write(file, at, length);
-        if (put > 0) {
-            at += put;
-            length -= (size_t)put;
-        } else if (put < 0 && errno != EINTR) {
-            return false;
-        }
-    }
-    return true;
+    return message_end(frame, NULL) == ATTUNE_OK && file_write_fully(file, frame->data, frame->length) == 0;
 }
 
 static void tell_step(void *data, const char *what)
@@ -216,9 +187,9 @@ static bool receive(struct service *service, struct message *request)
     unsigned char header[PROTOCOL_HEADER_BYTES];
     struct message_head head;
     buffer_clear(&service->payload);
-    if (!read_exactly(service->input, header, sizeof header) || message_header(header, &head, NULL) != ATTUNE_OK ||
+    if (!file_read_fully(service->input, header, sizeof header) || message_header(header, &head, NULL) != ATTUNE_OK ||
         !buffer_reserve(&service->payload, (size_t)head.payload_bytes + 1) ||
-        !read_exactly(service->input, service->payload.data, head.payload_bytes)) {
+        !file_read_fully(service->input, service->payload.data, head.payload_bytes)) {
         return false;
     }
     service->payload.length = head.payload_bytes;

@@ -178,6 +178,21 @@ int file_write_fully(int file, const void *bytes, size_t length)
     return failed;
 }
 
+bool file_read_fully(int file, void *bytes, size_t length)
+{
+    char *at = bytes;
+    while (length > 0) {
+        ssize_t got = read(file, at, length);
+        if (got > 0) {
+            at += got;
+            length -= (size_t)got;
+        } else if (got == 0 || errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* unique per host, process, thread and call: NFS gives no other exclusion */
 static void temporary_name(char *name, size_t bytes)
 {

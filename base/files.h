@@ -48,6 +48,9 @@ attune_status file_write(const char *path, const void *bytes, size_t length, str
  * which would end the caller's process, is not delivered. */
 int file_write_fully(int file, const void *bytes, size_t length);
 
+/* exactly `length` bytes from an open file, pipe or socket; false at its end before that, and on errors */
+bool file_read_fully(int file, void *bytes, size_t length);
+
 /* mkdir -p with mode 0700 for what it creates */
 attune_status folder_make(const char *path, struct error *error);
 

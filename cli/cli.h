@@ -114,6 +114,8 @@ attune_status failures_status(const struct failures *failures, int total, const 
 
 /* the folder that results were kept in, "" when that was memory alone: a store falls back on its first failed write */
 const char *cli_store_place(const struct store *store);
+/* ATTUNE_IO, with what to do, for a store in files that could not take all it was given */
+attune_status cli_store_took_all(const struct store *store, struct error *error);
 
 /* NULL or "none", "address", "thread" */
 attune_status cli_sanitize(const char *text, enum sanitize *sanitize, struct error *error);

@@ -368,12 +368,8 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
     if (status == ATTUNE_OK) {
         status = failures_status(&failures, total, "spaces could not be compiled", error);
     }
-    if (status == ATTUNE_OK && cli_store_place(store)[0] == '\0') {
-        status =
-            error_set(error, ATTUNE_IO,
-                      "the store '%s' did not take every object: make room, or see that it can be written, and run "
-                      "this again",
-                      store_path(store));
+    if (status == ATTUNE_OK) {
+        status = cli_store_took_all(store, error);
     }
     table_end(&table, cli->json ? NULL : stdout);
     store_close(store);

@@ -87,12 +87,8 @@ attune_status compile_defaults(struct cli *cli, struct compiler_pool *pool, cons
         json_set_text(cli->result, "store", cli_store_place(store));
         status = failures_status(&failures, total, "defaults could not be compiled", error);
     }
-    if (status == ATTUNE_OK && cli_store_place(store)[0] == '\0') {
-        status =
-            error_set(error, ATTUNE_IO,
-                      "the store '%s' did not take every object: make room, or see that it can be written, and run "
-                      "this again",
-                      store_path(store));
+    if (status == ATTUNE_OK) {
+        status = cli_store_took_all(store, error);
     }
     table_end(&table, cli->json ? NULL : stdout);
     if (store != NULL) {

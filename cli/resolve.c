@@ -239,6 +239,17 @@ const char *cli_store_place(const struct store *store)
     return path[0] != '\0' && !store_is_volatile(store) ? path : "";
 }
 
+attune_status cli_store_took_all(const struct store *store, struct error *error)
+{
+    return cli_store_place(store)[0] != '\0'
+               ? ATTUNE_OK
+               : error_set(
+                     error, ATTUNE_IO,
+                     "the store '%s' did not take every object: make room, or see that it can be written, and run "
+                     "this again",
+                     store_path(store));
+}
+
 attune_status cli_sanitize(const char *text, enum sanitize *sanitize, struct error *error)
 {
     static const char *const names[] = {

@@ -121,38 +121,6 @@ static void *watch_input(void *argument)
     return NULL;
 }
 
-/* ---- frames ---- */
-
-static bool read_exactly(int file, void *bytes, size_t length)
-{
-    char *at = bytes;
-    while (length > 0) {
-        ssize_t got = read(file, at, length);
-        if (got > 0) {
-            at += got;
-            length -= (size_t)got;
-        } else if (got == 0 || errno != EINTR) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool write_exactly(int file, const void *bytes, size_t length)
-{
-    const char *at = bytes;
-    while (length > 0) {
-        ssize_t put = write(file, at, length);
-        if (put > 0) {
-            at += put;
-            length -= (size_t)put;
-        } else if (put < 0 && errno != EINTR) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* ---- requests ---- */
 
 int amd_code_object_version(const void *bytes, size_t length)
@@ -350,7 +318,7 @@ static bool serve_one(struct helper *helper, int input, int output, struct buffe
     struct message_head head;
     struct message request;
     struct error error = {.message = ""};
-    if (!read_exactly(input, header, sizeof header)) {
+    if (!file_read_fully(input, header, sizeof header)) {
         return false;
     }
     if (message_header(header, &head, &error) != ATTUNE_OK) {
@@ -359,7 +327,7 @@ static bool serve_one(struct helper *helper, int input, int output, struct buffe
     }
     buffer_clear(payload);
     if (!buffer_reserve(payload, (size_t)head.payload_bytes + 1) ||
-        !read_exactly(input, payload->data, head.payload_bytes)) {
+        !file_read_fully(input, payload->data, head.payload_bytes)) {
         return false;
     }
     if (message_parse(head.kind, payload->data, head.payload_bytes, &request, &error) != ATTUNE_OK) {
@@ -383,7 +351,7 @@ static bool serve_one(struct helper *helper, int input, int output, struct buffe
         }
     }
     message_set_request(frame, head.request);
-    return write_exactly(output, frame->data, frame->length);
+    return file_write_fully(output, frame->data, frame->length) == 0;
 }
 
 static int serve(const char *folder)
@@ -421,7 +389,7 @@ static int serve(const char *folder)
         return 1;
     }
     message_begin(&frame, MESSAGE_HELLO);
-    if (message_end(&frame, &error) != ATTUNE_OK || !write_exactly(output, frame.data, frame.length)) {
+    if (message_end(&frame, &error) != ATTUNE_OK || file_write_fully(output, frame.data, frame.length) != 0) {
         return 1;
     }
     while (serve_one(&helper, input, output, &payload, &frame)) {

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,4 +123,20 @@ void spoil(struct trial *t, int64_t batch, int64_t head, int64_t query, float fa
         row[c] *= factor;
     }
     convert_from_float(t->a.o.dtype, row, at, (size_t)t->a.head_dim_v);
+}
+
+int judge_trial_skip(void)
+{
+    struct compiler_pool *pool = NULL;
+    struct target host;
+    struct error error = {.message = ""};
+    char compiler[64], identity[DIGEST_HEX_BYTES];
+    if (target_parse("host", &host, &error) != ATTUNE_OK || compiler_pool_create(NULL, &pool, &error) != ATTUNE_OK ||
+        compiler_identity(pool, &host, COMPILER_AUTO, SANITIZE_NONE, compiler, identity, &error) != ATTUNE_OK) {
+        printf("skipped: no C++ compiler for the host device: %s\n", error.message);
+        compiler_pool_destroy(pool);
+        return 77;
+    }
+    compiler_pool_destroy(pool);
+    return 0;
 }

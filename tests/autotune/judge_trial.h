@@ -27,6 +27,9 @@ struct trial {
     float *lse;
 };
 
+/* for main: 0, or 77 after the reason when nothing compiles for the host device here */
+int judge_trial_skip(void);
+
 /* false, with bench->error, when the judge's kernels do not compile, load or run */
 bool trial_begin(struct bench *b, const char *text, int kind, struct trial *t);
 void trial_end(struct trial *t);

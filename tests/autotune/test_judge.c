@@ -110,16 +110,10 @@ static void a_wrong_lse_is_found(void **state)
 
 int main(void)
 {
-    struct compiler_pool *pool = NULL;
-    struct target host;
-    struct error error = {.message = ""};
-    char compiler[64], identity[DIGEST_HEX_BYTES];
-    if (target_parse("host", &host, &error) != ATTUNE_OK || compiler_pool_create(NULL, &pool, &error) != ATTUNE_OK ||
-        compiler_identity(pool, &host, COMPILER_AUTO, SANITIZE_NONE, compiler, identity, &error) != ATTUNE_OK) {
-        print_message("skipped: no C++ compiler for the host device: %s\n", error.message);
-        return 77;
+    int skip = judge_trial_skip();
+    if (skip != 0) {
+        return skip;
     }
-    compiler_pool_destroy(pool);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_equal_the_cpu_reference),
         cmocka_unit_test(the_naive_algorithm_passes),

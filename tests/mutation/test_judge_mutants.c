@@ -239,16 +239,10 @@ static void the_templates_as_they_are_pass(void **state)
 
 int main(void)
 {
-    struct compiler_pool *pool = NULL;
-    struct target host;
-    struct error error = {.message = ""};
-    char compiler[64], identity[DIGEST_HEX_BYTES];
-    if (target_parse("host", &host, &error) != ATTUNE_OK || compiler_pool_create(NULL, &pool, &error) != ATTUNE_OK ||
-        compiler_identity(pool, &host, COMPILER_AUTO, SANITIZE_NONE, compiler, identity, &error) != ATTUNE_OK) {
-        print_message("skipped: no C++ compiler for the host device: %s\n", error.message);
-        return 77;
+    int skip = judge_trial_skip();
+    if (skip != 0) {
+        return skip;
     }
-    compiler_pool_destroy(pool);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_templates_as_they_are_pass),
         cmocka_unit_test(the_cpu_sees_every_mistake_planted_in_the_judge),
