@@ -7,7 +7,7 @@
  * they differ from their default; shorter than PROBLEM_TEXT_BYTES. Parsing accepts any order, shorthands, and refuses
  * unknown or repeated fields by name. The C locale whatever the process's.
  *
- * The three kinds of facts (DESIGN: "Three kinds of facts about a call") are a field's role:
+ * The three kinds of facts (docs/families.md) are a field's role:
  *   FIELD_COMPILED  in the specialisation (dtypes, head sizes, mask kind, alignment class, index width)
  *   FIELD_OPTION    compiled in as on/off (value != default), its value is a run-time argument (dropout)
  *   FIELD_SIZE      run-time size: batch, heads, kv_heads, lengths; part of the shape

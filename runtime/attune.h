@@ -153,7 +153,7 @@ typedef enum attune_rung {
 typedef struct attune_prepare_options {
     size_t size;
     attune_rung lowest_rung; /* 0: any; a plan below is ATTUNE_NOT_FOUND */
-    const char *candidate;   /* NULL: the choice of DESIGN; else exactly this one (needs the jit half unless stored) */
+    const char *candidate;   /* NULL: chosen as told below; else exactly this one (needs the jit half unless stored) */
 } attune_prepare_options;
 
 /* Does all that allocates, loads, compiles or synchronises; never called for you inside a launch. options may be NULL.

@@ -1,4 +1,5 @@
-/* choose.c - which stored record serves a problem: exact, near, default, in this order (DESIGN: "Choosing a plan"). */
+/* choose.c - which stored record serves a problem: exact, near, default, in this order (docs/runtime.md: "From a
+ * problem to a plan"). */
 #include "runtime/context.h"
 
 #include <math.h>

@@ -314,8 +314,13 @@ static attune_status check_miss(const struct request *request, bool *tune, struc
     const attune_context *context = request->device->context;
     *tune = context->mode == ATTUNE_JIT_TUNE && context->jit.tune != NULL && request->candidate == NULL;
     if (context->mode == ATTUNE_JIT_FORBID) {
-        return refuse(request, ATTUNE_FORBIDDEN,
-                      "ATTUNE_JIT=forbid: compile or tune it beforehand with `attune compile` or `attune tune`", error);
+        char target[TARGET_TEXT_BYTES], reason[256];
+        target_format(&request->device->facts.target, target);
+        snprintf(reason, sizeof reason,
+                 "ATTUNE_JIT=forbid: fill the store beforehand with `attune compile --defaults --problem P --target "
+                 "%s` or `attune tune --problem P`",
+                 target);
+        return refuse(request, ATTUNE_FORBIDDEN, reason, error);
     }
     if (!context->has_jit) {
         return refuse(request, ATTUNE_NOT_FOUND,

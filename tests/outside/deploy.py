@@ -43,7 +43,7 @@ def check_device(library, context, name, store, objects):
         message = library.last_error(context)
         assert status == library.value("ATTUNE_FORBIDDEN"), "%s on %s: status %d: %s" % (new, name, status, message)
         assert not plan.value
-        for part in (word, "attention.forward", target, "ATTUNE_JIT=forbid", store + "/records/"):
+        for part in (word, "attention.forward", target, "ATTUNE_JIT=forbid", "compile --defaults", store + "/records/"):
             assert part in message, "'%s' is not in: %s" % (part, message)
     print("%s: object %.12s found; %d misses named" % (name, objects[target], len(CHANGED)))
 

@@ -224,7 +224,8 @@ static void forbid_names_the_key_the_device_and_the_paths(void **state)
     scene_open(&scene, ATTUNE_JIT_FORBID, true);
     fake_expect(scene.context, ATTUNE_FORBIDDEN, prepare_info(&scene, SIZES("8", "8"), (attune_rung)0, NULL, &info),
                 "attention.forward q_dtype=f32", "head_ratio=2", "gfx906", "Fake MI50", "ATTUNE_JIT", scene.folder,
-                "gfx906-60cu-64k-16g", "default-gfx906", NULL);
+                "gfx906-60cu-64k-16g", "default-gfx906", "`attune compile --defaults --problem P --target gfx906",
+                "` or `attune tune --problem P`", NULL);
     assert_int_equal(scene.jit.compiles, 0);
     assert_int_equal(scene.jit.tunes, 0);
     scene_close(&scene);
