@@ -4,6 +4,42 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 
+static const struct environment_variable variables[] = {
+    {"ATTUNE_CACHE", "folder of the cache"},
+    {"ATTUNE_JIT", "forbid, compile (default) or tune on a miss"},
+    {"ATTUNE_STALE", "accept (default) or retune what another toolchain made"},
+    {"ATTUNE_TEMPLATE_PATH", "folders with families of your own"},
+    {"ATTUNE_HELPER", "the compiling helper program"},
+    {"ATTUNE_MEASURE", "the program that runs candidates, or none: in the calling process"},
+    {"ATTUNE_CXX", "the C++ compiler for the host device, the only one tried"},
+    {"ATTUNE_CLANG", "the clang for AMD targets, the only one tried"},
+    {"ATTUNE_CODE_OBJECT", "AMD code object version"},
+    {"ATTUNE_CUDA_LIBRARY", "path of the library to load for libcuda"},
+    {"ATTUNE_HIP_LIBRARY", "path of the library to load for libamdhip64"},
+    {"ATTUNE_NVML_LIBRARY", "path of the library to load for libnvidia-ml"},
+    {"ATTUNE_HOST_SCHEDULE", "round-robin (default), greedy or reverse on the host device"},
+    {"ATTUNE_HOST_WORKERS", "CPU threads that run blocks on the host device"},
+    {"ATTUNE_RUNNER_ADDRESS", "the runner for verify --sanitize address"},
+    {"ATTUNE_RUNNER_THREAD", "the runner for verify --sanitize thread"},
+    {"ATTUNE_QUIET", "1 mutes warnings"},
+    {"XDG_CACHE_HOME", "parent of the cache folder"},
+    {"HOME", "its .cache is used without the above"},
+    {"TMPDIR", "where compilers work"},
+    {"PATH", "where compilers and other programs are searched"},
+    {"CUDA_HOME", "searched for NVRTC"},
+    {"CUDA_PATH", "searched for NVRTC"},
+    {"ROCM_PATH", "searched for hiprtc and clang"},
+    {"ASAN_OPTIONS", "added to the sanitizer runners' own"},
+    {"UBSAN_OPTIONS", "added to the sanitizer runners' own"},
+    {"TSAN_OPTIONS", "added to the sanitizer runners' own"},
+    /* the loader's and the drivers' */
+    {"LD_LIBRARY_PATH", "searched for drivers and compilers"},
+    {"CUDA_VISIBLE_DEVICES", "hides NVIDIA devices"},
+    {"HIP_VISIBLE_DEVICES", "hides AMD devices"},
+    {"ROCR_VISIBLE_DEVICES", "hides AMD devices"},
+    {"HSA_OVERRIDE_GFX_VERSION", "makes an AMD device claim another target"},
+};
+
 bool environment_is_trusted(void)
 {
     return getauxval(AT_SECURE) == 0;
@@ -12,4 +48,9 @@ bool environment_is_trusted(void)
 const char *environment_get(const char *name)
 {
     return environment_is_trusted() ? getenv(name) : NULL;
+}
+
+const struct environment_variable *environment_variable(size_t index)
+{
+    return index < sizeof variables / sizeof variables[0] ? &variables[index] : NULL;
 }

@@ -13,33 +13,6 @@
 
 static const struct option options[] = {CLI_OPTION_STORE, CLI_OPTION_JSON, CLI_OPTION_HELP, {0}};
 
-static const struct {
-    const char *name;
-    const char *doc;
-} variables[] = {
-    {"ATTUNE_CACHE", "folder of the cache"},
-    {"ATTUNE_JIT", "forbid, compile (default) or tune on a miss"},
-    {"ATTUNE_STALE", "accept (default) or retune what another toolchain made"},
-    {"ATTUNE_TEMPLATE_PATH", "folders with families of your own"},
-    {"ATTUNE_HELPER", "the compiling helper program"},
-    {"ATTUNE_RUNNER_ADDRESS", "the runner for verify --sanitize address"},
-    {"ATTUNE_RUNNER_THREAD", "the runner for verify --sanitize thread"},
-    {"ATTUNE_HOST_SCHEDULE", "round-robin (default), greedy or reverse on the host device"},
-    {"ATTUNE_CODE_OBJECT", "AMD code object version"},
-    {"ATTUNE_QUIET", "1 mutes warnings"},
-    {"XDG_CACHE_HOME", "parent of the cache folder"},
-    {"HOME", "its .cache is used without the above"},
-    {"TMPDIR", "where compilers work"},
-    {"CUDA_HOME", "searched for NVRTC"},
-    {"CUDA_PATH", "searched for NVRTC"},
-    {"ROCM_PATH", "searched for hiprtc"},
-    {"LD_LIBRARY_PATH", "searched for drivers and compilers"},
-    {"CUDA_VISIBLE_DEVICES", "hides NVIDIA devices"},
-    {"HIP_VISIBLE_DEVICES", "hides AMD devices"},
-    {"ROCR_VISIBLE_DEVICES", "hides AMD devices"},
-    {"HSA_OVERRIDE_GFX_VERSION", "makes an AMD device claim another target"},
-};
-
 static const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
@@ -49,16 +22,17 @@ static const char *text_of(const json_t *object, const char *key)
 static json_t *survey_environment(void)
 {
     json_t *rows = json_array();
-    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-        const char *value = environment_get(variables[i].name);
+    const struct environment_variable *variable;
+    for (size_t i = 0; (variable = environment_variable(i)) != NULL; i++) {
+        const char *value = environment_get(variable->name);
         json_t *row = json_object();
-        json_set_text(row, "name", variables[i].name);
+        json_set_text(row, "name", variable->name);
         if (value != NULL) {
             json_set_text(row, "value", value);
         } else {
             json_object_set_new(row, "value", json_null());
         }
-        json_set_text(row, "doc", variables[i].doc);
+        json_set_text(row, "doc", variable->doc);
         json_array_append_new(rows, row);
     }
     return rows;

@@ -98,6 +98,38 @@ static void doctor_tells_every_part(void **state)
     says("cache: ");
 }
 
+/* what the sources read is what doctor lists, and the other way about for attune's own */
+static void doctor_lists_every_variable_that_is_read(void **state)
+{
+    (void)state;
+    char read[8192];
+    int length = snprintf(
+        read, sizeof read, "\n%s",
+        buffer_string(
+            &attune_in_shell("cd '" TEST_SOURCE_DIR "' && grep -rhoE --exclude=environment.c '\"ATTUNE_[A-Z_]+\"|"
+                             "environment_get\\(\"[A-Z_]+\"|, \"[A-Z]+_OPTIONS\"' base cache generator runtime "
+                             "autotune cli | grep -oE '[A-Z_]{3,}' | sort -u")
+                 ->output));
+    assert_in_range(length, 200, sizeof read - 1);
+    attune("doctor", "--json", NULL);
+    const json_t *rows = json_object_get(answer(), "environment");
+    char *rest = NULL, again[8192], line[64];
+    snprintf(again, sizeof again, "%s", read);
+    for (char *name = strtok_r(again, "\n", &rest); name != NULL; name = strtok_r(NULL, "\n", &rest)) {
+        row_named(rows, "name", name);
+    }
+    size_t index;
+    json_t *row;
+    json_array_foreach(rows, index, row)
+    {
+        const char *name = json_string_value(json_object_get(row, "name"));
+        snprintf(line, sizeof line, "\n%s\n", name);
+        if (strncmp(name, "ATTUNE_", 7) == 0 && strstr(read, line) == NULL) {
+            fail_msg("doctor lists %s, which nothing reads", name);
+        }
+    }
+}
+
 /* compile, tune, look into the cache: the host compiler is all it needs, and the test is skipped by name without it */
 static bool host_compiler_is_there(void)
 {
@@ -279,6 +311,7 @@ int main(void)
         cmocka_unit_test(show),
         cmocka_unit_test(devices_always_have_the_host),
         cmocka_unit_test(doctor_tells_every_part),
+        cmocka_unit_test(doctor_lists_every_variable_that_is_read),
         cmocka_unit_test(compile_writes_objects),
         cmocka_unit_test(tune_fills_the_cache),
         cmocka_unit_test(journals_tell_how_each_run_went),
