@@ -49,7 +49,9 @@ enum measure_key {
     MEASURE_KEY_RIGHT,
     MEASURE_KEY_TOO_SLOW,
     MEASURE_KEY_INPUTS,
-    MEASURE_KEY_RATIO
+    MEASURE_KEY_RATIO,
+    MEASURE_KEY_CALLS,
+    MEASURE_KEY_COMPANION_CALLS
 };
 
 void measure_add_number(struct buffer *frame, uint32_t key, double number);

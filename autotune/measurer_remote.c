@@ -249,6 +249,8 @@ static attune_status remote_check(struct measurer *measurer, const struct kernel
     verdict->too_slow = message_integer(reply, MEASURE_KEY_TOO_SLOW) != 0;
     verdict->kind = (int)message_integer(reply, MEASURE_KEY_INPUTS);
     verdict->worst_ratio = measure_number(reply, MEASURE_KEY_RATIO);
+    verdict->calls = (int)message_integer(reply, MEASURE_KEY_CALLS);
+    verdict->companions = (int)message_integer(reply, MEASURE_KEY_COMPANION_CALLS);
     snprintf(verdict->reason, sizeof verdict->reason, "%s", message_text(reply, MEASURE_KEY_TEXT));
     remote->deaths = 0;
     if (verdict->right && !remote->good.used) {

@@ -129,6 +129,8 @@ static attune_status serve_check(struct service *service, const struct message *
         message_add_integer(&service->frame, MEASURE_KEY_TOO_SLOW, verdict.too_slow);
         message_add_integer(&service->frame, MEASURE_KEY_INPUTS, verdict.kind);
         measure_add_number(&service->frame, MEASURE_KEY_RATIO, verdict.worst_ratio);
+        message_add_integer(&service->frame, MEASURE_KEY_CALLS, verdict.calls);
+        message_add_integer(&service->frame, MEASURE_KEY_COMPANION_CALLS, verdict.companions);
         message_add_text(&service->frame, MEASURE_KEY_TEXT, verdict.reason);
     }
     return status;

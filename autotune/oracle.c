@@ -23,6 +23,11 @@ void oracle_case_free(struct oracle_case *test)
     *test = (struct oracle_case){0};
 }
 
+bool oracle_has_companions(const struct problem *problem)
+{
+    return strcmp(problem->schema->family, "attention.forward") == 0 && problem->schema->built_in;
+}
+
 attune_status oracle_create(struct generator *generator, const struct problem *problem, uint64_t seed,
                             struct oracle **oracle, struct error *error)
 {
@@ -37,7 +42,7 @@ attune_status oracle_create(struct generator *generator, const struct problem *p
     }
     made->problem = *problem;
     made->seed = seed;
-    made->is_attention = strcmp(problem->schema->family, "attention.forward") == 0 && problem->schema->built_in;
+    made->is_attention = oracle_has_companions(problem);
     attune_status status =
         made->is_attention ? attention_cases_list(made, error) : family_cases_list(generator, made, error);
     if (status != ATTUNE_OK) {

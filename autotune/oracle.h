@@ -64,6 +64,8 @@ struct oracle {
 
 /* every case that a check will need, ahead of time: may run in its own thread while objects are compiled */
 attune_status oracle_prepare(struct oracle *oracle, bool companions, struct error *error);
+/* has its family companions? */
+bool oracle_has_companions(const struct problem *problem);
 /* has it cases that only a judge can answer in every row? */
 bool oracle_wants_judge(const struct oracle *oracle);
 /* Large cases are answered on the device from now on. The judge must outlive the oracle and be of its only device. */

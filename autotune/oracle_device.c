@@ -444,6 +444,8 @@ attune_status oracle_device_check(struct oracle_device *device, const void *obje
         if (!serves(device, test, launch)) {
             continue;
         }
+        verdict->calls++;
+        verdict->companions += test->companion;
         status = run_case(device, &kernel, test, &device->memory[c], verdict, error);
         if (status == ATTUNE_OK && !verdict->right && !verdict->too_slow) {
             char reason[sizeof verdict->reason];

@@ -24,7 +24,7 @@ struct verifying {
     int schedule_count;
     verify_report report;
     void *data;
-    int done, total, right, judged, wrong;
+    int done, total, right, judged, wrong, uncompiled;
 };
 
 static attune_status verify_target(const struct driver_device *device, const char *text, struct target *target,
@@ -164,9 +164,14 @@ static attune_status open_measurer(struct verifying *state, struct generator *ge
 }
 
 static void report_outcome(struct verifying *state, const struct object_job *job, const char *schedule,
-                           const char *what, double ratio, const char *reason)
+                           const char *what, const struct verdict *verdict, const char *reason)
 {
-    struct verify_outcome outcome = {.worst_ratio = ratio};
+    struct verify_outcome outcome = {0};
+    if (verdict != NULL) {
+        outcome.worst_ratio = verdict->worst_ratio;
+        outcome.calls = verdict->calls;
+        outcome.companions = verdict->companions;
+    }
     memcpy(outcome.candidate, job->name, sizeof outcome.candidate);
     memcpy(outcome.id, job->id, sizeof outcome.id);
     snprintf(outcome.schedule, sizeof outcome.schedule, "%s", schedule);
@@ -177,6 +182,7 @@ static void report_outcome(struct verifying *state, const struct object_job *job
         state->judged++;
         state->right += strcmp(what, "right") == 0;
         state->wrong += strcmp(what, "wrong") == 0;
+        state->uncompiled += strcmp(what, "compile-error") == 0;
     }
     if (state->report != NULL) {
         state->report(state->data, &outcome, state->done, state->total);
@@ -192,11 +198,14 @@ static attune_status check(struct verifying *state, const struct object_job *job
     struct error failure = {0};
     attune_status status = measurer_check(state->measurer, &object, schedule, 0.0, &verdict, &failure);
     if (status == ATTUNE_OK) {
-        report_outcome(state, job, name, verdict.right ? "right" : "wrong", verdict.worst_ratio, verdict.reason);
+        report_outcome(state, job, name, verdict.right ? "right" : "wrong", &verdict, verdict.reason);
         return ATTUNE_OK;
     }
     enum measurer_fate fate = measurer_fate(state->measurer);
-    report_outcome(state, job, name, fate == MEASURER_HUNG ? "hung" : "failed", 0.0, failure.message);
+    const char *what = fate == MEASURER_HUNG || status == ATTUNE_TIMEOUT ? "hung"
+                       : fate == MEASURER_CRASHED                        ? "crashed"
+                                                                         : "launch-failed";
+    report_outcome(state, job, name, what, NULL, failure.message);
     if (status == ATTUNE_NO_MEMORY && fate == MEASURER_WELL) {
         return error_set(error, status, "%s", failure.message);
     }
@@ -211,12 +220,12 @@ static attune_status judge(struct verifying *state, const struct object_job *job
     char reason[SCREEN_REASON_BYTES];
     attune_status status = ATTUNE_OK;
     if (job->status != ATTUNE_OK) {
-        report_outcome(state, job, "", "compile", 0.0, job->message);
+        report_outcome(state, job, "", "compile-error", NULL, job->message);
         state->done += state->schedule_count - 1;
         return job->status == ATTUNE_NO_TOOLCHAIN ? error_set(error, job->status, "%s", job->message) : ATTUNE_OK;
     }
     if (!screen_fits(&state->facts.device, &job->launch, &job->resources, reason)) {
-        report_outcome(state, job, "", "resources", 0.0, reason);
+        report_outcome(state, job, "", "resources", NULL, reason);
         state->done += state->schedule_count - 1;
         return ATTUNE_OK;
     }
@@ -224,6 +233,35 @@ static attune_status judge(struct verifying *state, const struct object_job *job
         status = state->schedules[i] ? check(state, job, (enum host_schedule)i, error) : ATTUNE_OK;
     }
     return status;
+}
+
+attune_status verify_accepts(const struct verify_options *options, const struct problem *problem, struct error *error)
+{
+    if (options->companions && !oracle_has_companions(problem)) {
+        return error_set(error, ATTUNE_INVALID,
+                         "--companions are attention.forward's small calls, %s has none: leave --companions out",
+                         problem->schema->family);
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status conclude(const struct verifying *state, struct error *error)
+{
+    int failed = state->judged - state->right;
+    if (state->judged == 0) {
+        return error_set(error, ATTUNE_UNSUPPORTED, "none of the %d candidates fits the device", state->list.count);
+    }
+    if (state->wrong > 0) {
+        return error_set(error, ATTUNE_WRONG, "%d of %d checks failed, %d of them by wrong numbers", failed,
+                         state->judged, state->wrong);
+    }
+    if (state->uncompiled > 0 && state->uncompiled == failed) {
+        return error_set(error, ATTUNE_COMPILE_FAILED, "%d of %d checks failed: not compiled", failed, state->judged);
+    }
+    return failed == 0
+               ? ATTUNE_OK
+               : error_set(error, ATTUNE_DEVICE_FAILED,
+                           "%d of %d checks failed: not compiled, or stopped while running", failed, state->judged);
 }
 
 attune_status verify_run(struct generator *generator, struct compiler_pool *pool, const struct problem *problem,
@@ -241,7 +279,10 @@ attune_status verify_run(struct generator *generator, struct compiler_pool *pool
     state->options = options;
     state->report = report;
     state->data = data;
-    attune_status status = open_measurer(state, generator, problem, error);
+    attune_status status = verify_accepts(options, problem, error);
+    if (status == ATTUNE_OK) {
+        status = open_measurer(state, generator, problem, error);
+    }
     if (status == ATTUNE_OK) {
         status = verify_target(&state->facts.device, options->target, &state->target, error);
     }
@@ -264,17 +305,8 @@ attune_status verify_run(struct generator *generator, struct compiler_pool *pool
     }
     *right = state->right;
     *total = state->judged;
-    if (status == ATTUNE_OK && state->right < state->judged) {
-        int failed = state->judged - state->right;
-        status =
-            state->wrong > 0
-                ? error_set(error, ATTUNE_WRONG, "%d of %d checks failed, %d of them by wrong numbers", failed,
-                            state->judged, state->wrong)
-                : error_set(error, ATTUNE_DEVICE_FAILED,
-                            "%d of %d checks failed: not compiled, or stopped while running", failed, state->judged);
-    }
-    if (status == ATTUNE_OK && state->judged == 0) {
-        status = error_set(error, ATTUNE_UNSUPPORTED, "none of the %d candidates fits the device", state->list.count);
+    if (status == ATTUNE_OK) {
+        status = conclude(state, error);
     }
     pipeline_destroy(pipeline);
     measurer_close(state->measurer);

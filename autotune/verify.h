@@ -31,6 +31,8 @@ struct verdict {
     bool right;
     bool too_slow;      /* gave up: right is false, but nothing wrong was seen */
     int kind;           /* input kind of the first failure */
+    int calls;          /* that ran, a failing one the last */
+    int companions;     /* of them at other sizes than the problem's own */
     double worst_ratio; /* largest error / allowed over all rows and kinds: <= 1 passes */
     char reason[512]; /* "o: batch 0, head 3, query 17: error 0.12 > 0.003" , "guard zone before o overwritten", ... */
 };
@@ -51,7 +53,8 @@ struct verify_options {
     uint64_t seed;
     bool schedules[3]; /* host: indexed by enum host_schedule; none set: round-robin */
     enum sanitize sanitize;
-    bool companions;          /* host: also the small calls that real devices always get, a second a candidate */
+    bool companions;          /* host: also the small calls that real devices always get, a second a candidate;
+                                 verify_accepts refuses it where a family has none */
     double candidate_seconds; /* limit of one step of a candidate; 0: from the first right one's (measurer.h), of a
                                  sanitizer's launch 120 */
     struct store *store;      /* objects are taken from and put there; NULL: compiled anew and not kept */
@@ -61,14 +64,19 @@ struct verify_outcome {
     char candidate[CANDIDATE_TEXT_BYTES];
     char id[CANDIDATE_ID_BYTES];
     char schedule[16];
-    char outcome[16]; /* "right", "wrong", "compile", "failed" (an error, a crash), "hung", "resources" (does not fit
-                         the device; counts for nothing) */
+    char outcome[16]; /* the tuner's words: right, wrong, compile-error, launch-failed, crashed, hung, resources (does
+                         not fit the device; counts for nothing) */
+    int calls, companions; /* the verdict's; 0 when there is none */
     double worst_ratio;
     char reason[512];
 };
 typedef void (*verify_report)(void *data, const struct verify_outcome *outcome, int done, int total);
 
-/* ATTUNE_OK when all are right, ATTUNE_WRONG when one is not, other statuses when nothing could be checked */
+/* Are the options ones that this problem's family honours? ATTUNE_INVALID names the one that is not. */
+attune_status verify_accepts(const struct verify_options *options, const struct problem *problem, struct error *error);
+
+/* ATTUNE_OK when all are right, ATTUNE_WRONG when numbers are not, ATTUNE_COMPILE_FAILED when all that failed did not
+ * compile, ATTUNE_DEVICE_FAILED when some stopped while running; other statuses when the checks could not go on */
 attune_status verify_run(struct generator *generator, struct compiler_pool *pool, const struct problem *problem,
                          const struct verify_options *options, verify_report report, void *data, int *right, int *total,
                          struct error *error);

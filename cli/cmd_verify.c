@@ -30,6 +30,7 @@ struct watch {
     struct progress progress;
     json_t *outcomes;
     int right, wrong, failed;
+    int fewest, most, companions; /* calls of a right candidate; of them at other sizes, of the one with most */
     double worst_ratio;
 };
 
@@ -41,6 +42,11 @@ static void report(void *data, const struct verify_outcome *outcome, int done, i
     watch->right += right;
     watch->wrong += wrong;
     watch->failed += !right && !wrong;
+    if (right) {
+        watch->fewest = watch->right == 1 || outcome->calls < watch->fewest ? outcome->calls : watch->fewest;
+        watch->most = outcome->calls > watch->most ? outcome->calls : watch->most;
+        watch->companions = outcome->companions > watch->companions ? outcome->companions : watch->companions;
+    }
     if (outcome->worst_ratio > watch->worst_ratio) {
         watch->worst_ratio = outcome->worst_ratio;
     }
@@ -50,6 +56,8 @@ static void report(void *data, const struct verify_outcome *outcome, int done, i
     json_set_text(row, "schedule", outcome->schedule);
     json_set_text(row, "outcome", outcome->outcome);
     json_set_real(row, "worst_ratio", outcome->worst_ratio);
+    json_set_whole(row, "calls", outcome->calls);
+    json_set_whole(row, "companions", outcome->companions);
     json_set_text(row, "reason", outcome->reason);
     json_array_append_new(watch->outcomes, row);
     progress_update(&watch->progress, done, total, -1, "right %d, wrong %d, failed %d", watch->right, watch->wrong,
@@ -101,6 +109,41 @@ static attune_status read_options(struct cli *cli, struct verify_options *settin
     return status == ATTUNE_OK ? cli_sanitize(options_text(given, "sanitize"), &settings->sanitize, error) : status;
 }
 
+enum { REASON_SHOWN_BYTES = 400 };
+
+/* the first lines of a compiler's or a sanitizer's report in one cell; --json has more of it */
+static void add_reason(struct table *table, const char *reason)
+{
+    char shown[REASON_SHOWN_BYTES + 8];
+    size_t length = 0;
+    for (; *reason != '\0' && length < REASON_SHOWN_BYTES; reason++) {
+        bool blank = *reason == '\n' || *reason == '\t' || *reason == ' ';
+        if (!blank) {
+            shown[length++] = *reason;
+        } else if (length > 0 && shown[length - 1] != ' ') {
+            shown[length++] = ' ';
+        }
+    }
+    while (*reason != '\0' && length > 0 && ((unsigned char)shown[length - 1] & 0x80) != 0) {
+        length--; /* no half of a character */
+    }
+    snprintf(shown + length, sizeof shown - length, "%s", *reason != '\0' ? "..." : "");
+    table_cell(table, "%s", shown);
+}
+
+/* infinity is null in JSON; what never got as far as numbers has no error */
+static void add_ratio(struct table *table, const json_t *row, const char *outcome)
+{
+    const json_t *ratio = json_object_get(row, "worst_ratio");
+    if (strcmp(outcome, "wrong") != 0) {
+        table_cell(table, "-");
+    } else if (json_is_null(ratio)) {
+        table_cell(table, "inf");
+    } else {
+        table_cell(table, "%.3g", json_real_value(ratio));
+    }
+}
+
 static void print_failures(const json_t *outcomes)
 {
     struct table table;
@@ -115,13 +158,33 @@ static void print_failures(const json_t *outcomes)
             table_cell(&table, "%s", outcome);
             table_cell(&table, "%s", json_string_value(json_object_get(row, "id")));
             table_cell(&table, "%s", json_string_value(json_object_get(row, "schedule")));
-            table_cell(&table, "%.3g", json_real_value(json_object_get(row, "worst_ratio")));
-            table_cell(&table, "%s", json_string_value(json_object_get(row, "reason")));
+            add_ratio(&table, row, outcome);
+            add_reason(&table, json_string_value(json_object_get(row, "reason")));
             table_cell(&table, "%s", json_string_value(json_object_get(row, "candidate")));
             rows++;
         }
     }
     table_end(&table, rows > 0 ? stdout : NULL);
+}
+
+static void print_result(const struct watch *watch, const char *name, int right, int total)
+{
+    printf("%s: %d of %d right", name, right, total);
+    if (watch->right + watch->wrong > 0) {
+        printf(", largest error %.2g of what is allowed", watch->worst_ratio);
+    }
+    if (watch->most > 0) {
+        char fewest[16] = "";
+        if (watch->fewest < watch->most) {
+            snprintf(fewest, sizeof fewest, "%d to ", watch->fewest);
+        }
+        printf(", %s%d calls a candidate", fewest, watch->most);
+    }
+    if (watch->companions > 0) {
+        printf(", %d of them companions", watch->companions);
+    }
+    putchar('\n');
+    print_failures(watch->outcomes);
 }
 
 static attune_status verify_one(struct cli *cli, struct compiler_pool *pool, const struct named_problem *item,
@@ -144,11 +207,15 @@ static attune_status verify_one(struct cli *cli, struct compiler_pool *pool, con
     json_set_whole(row, "total", total);
     json_set_real(row, "worst_ratio", watch.worst_ratio);
     json_object_set_new(row, "outcomes", watch.outcomes);
+    if (status != ATTUNE_OK) {
+        json_t *failure = json_object();
+        json_set_text(failure, "status", attune_status_name(status));
+        json_set_text(failure, "message", error->message);
+        json_object_set_new(row, "error", failure);
+    }
     json_array_append_new(results, row);
-    if (!cli->json && (status == ATTUNE_OK || status == ATTUNE_WRONG)) {
-        printf("%s: %d of %d right, largest error %.2g of what is allowed\n", item->name[0] != '\0' ? item->name : text,
-               right, total, watch.worst_ratio);
-        print_failures(watch.outcomes);
+    if (!cli->json && json_array_size(watch.outcomes) > 0) {
+        print_result(&watch, item->name[0] != '\0' ? item->name : text, right, total);
     }
     return status;
 }
@@ -170,13 +237,25 @@ static attune_status run(struct cli *cli, struct error *error)
     if (status == ATTUNE_OK) {
         status = compiler_pool_create(NULL, &pool, error);
     }
+    for (int i = 0; i < problems.count && status == ATTUNE_OK; i++) {
+        status = verify_accepts(&settings, &problems.items[i].problem, error);
+    }
+    struct failures failures = {0};
+    bool wrong = false;
     json_t *results = json_array();
-    for (int i = 0; i < problems.count && (status == ATTUNE_OK || status == ATTUNE_WRONG); i++) {
+    for (int i = 0; i < problems.count && status == ATTUNE_OK; i++) {
         struct error failure = {0};
         attune_status one = verify_one(cli, pool, &problems.items[i], &settings, results, &failure);
+        wrong |= one == ATTUNE_WRONG;
         if (one != ATTUNE_OK) {
-            status = error_set(error, one, "%s", failure.message);
+            failures_add(&failures, "verify", problems.count, &problems.items[i], &failure);
         }
+    }
+    if (status == ATTUNE_OK) {
+        status = failures_status(&failures, problems.count, "problems failed", error);
+    }
+    if (wrong) { /* whatever failed first */
+        error->status = status = ATTUNE_WRONG;
     }
     json_object_set_new(cli->result, "results", results);
     if (pool != NULL) {

@@ -437,7 +437,7 @@ static attune_status run_folder(struct runner *runner, const char *folder, const
     if (status == ATTUNE_OK) {
         status = check_result(runner, &result, error);
     } else if (status == ATTUNE_TIMEOUT) {
-        status = error_set(error, ATTUNE_DEVICE_FAILED, "%s did not end within %g seconds: %.*s", runner->program,
+        status = error_set(error, ATTUNE_TIMEOUT, "%s did not end within %g seconds: %.*s", runner->program,
                            runner->seconds, 1000, buffer_string(&result.errors));
     }
     process_result_free(&result);

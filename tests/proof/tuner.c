@@ -490,7 +490,9 @@ static void verification_goes_on_past_candidates_that_hang_or_crash(void **state
         const char *expected = strcmp(mode, "right") == 0                                  ? "right"
                                : strcmp(mode, "half") == 0                                 ? "wrong"
                                : strcmp(mode, "spin") == 0 || strcmp(mode, "forever") == 0 ? "hung"
-                                                                                           : "failed";
+                               : strcmp(mode, "compile") == 0                              ? "compile-error"
+                               : strcmp(mode, "divergent") == 0                            ? "launch-failed"
+                                                                                           : "crashed";
         if (strcmp(outcome->outcome, expected) != 0) {
             fail_msg("%s: %s (%s)", mode, outcome->outcome, outcome->reason);
         }
@@ -527,7 +529,7 @@ static void a_sanitized_candidate_that_never_ends_is_ended(void **state)
     assert_int_equal(seen.count, 2);
     for (int i = 0; i < 2; i++) {
         bool endless = strstr(seen.outcomes[i].candidate, "forever") != NULL;
-        if (strcmp(seen.outcomes[i].outcome, endless ? "failed" : "right") != 0) {
+        if (strcmp(seen.outcomes[i].outcome, endless ? "hung" : "right") != 0) {
             fail_msg("%s: %s (%s)", seen.outcomes[i].candidate, seen.outcomes[i].outcome, seen.outcomes[i].reason);
         }
     }

@@ -147,7 +147,7 @@ static const char *line_of(const char *marker)
 static void assert_reported(struct run setup, const char *const *parts)
 {
     struct error error = {0};
-    assert_int_equal(run(&setup, &error), ATTUNE_DEVICE_FAILED);
+    assert_int_equal(run(&setup, &error), setup.seconds > 0 ? ATTUNE_TIMEOUT : ATTUNE_DEVICE_FAILED);
     for (int i = 0; parts[i] != NULL; i++) {
         if (strstr(error.message, parts[i]) == NULL) {
             fail_msg("\"%s\" lacks \"%s\"", error.message, parts[i]);
