@@ -206,7 +206,8 @@ static attune_status check_alignment(const struct problem *problem, struct error
     int64_t alignment = problem->values[ALIGNMENT].integer;
     int smallest = 0;
     if (alignment & (alignment - 1)) {
-        return error_set(error, ATTUNE_INVALID, "alignment=%lld is no alignment class; use 2, 4, 8 or 16",
+        return error_set(error, ATTUNE_INVALID,
+                         "alignment=%lld (alignment_bytes) is no alignment class; use 2, 4, 8 or 16",
                          (long long)alignment);
     }
     for (int i = 0; i < TENSOR_COUNT; i++) {
@@ -215,7 +216,8 @@ static attune_status check_alignment(const struct problem *problem, struct error
     }
     if (alignment < smallest) {
         return error_set(error, ATTUNE_INVALID,
-                         "alignment=%lld is below the %d bytes of the smallest elements (%s); use alignment=%d or more",
+                         "alignment=%lld (alignment_bytes) is below the %d bytes of the smallest elements (%s); use "
+                         "alignment=%d or more",
                          (long long)alignment, smallest, dtype_name(problem, &tensors[0]), smallest);
     }
     return ATTUNE_OK;

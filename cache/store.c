@@ -81,7 +81,6 @@ static void choose_root(const char *path, char root[STORE_PATH_BYTES], char reas
 
 attune_status store_open(const char *path, struct store **store, struct error *error)
 {
-    char reason[256];
     struct error why = {0};
     *store = NULL;
     struct store *made = calloc(1, sizeof *made);
@@ -89,10 +88,10 @@ attune_status store_open(const char *path, struct store **store, struct error *e
         return error_no_memory(error);
     }
     pthread_mutex_init(&made->lock, NULL);
-    choose_root(path, made->root, reason);
+    choose_root(path, made->root, made->reason);
     if (made->root[0] == '\0') {
         warn_once("store:none", "%s: compiled kernels are kept in memory only; set ATTUNE_CACHE to a folder of yours",
-                  reason);
+                  made->reason);
     } else {
         /* a folder that is not there yet is made by the first thing to keep; one that cannot be there is told now */
         struct stat facts;
@@ -100,6 +99,7 @@ attune_status store_open(const char *path, struct store **store, struct error *e
         if (folder_check_links(made->root, &why) != ATTUNE_OK ||
             (!missing && folder_check_private(made->root, &why) != ATTUNE_OK)) {
             store_warn_memory(made, &why);
+            snprintf(made->reason, sizeof made->reason, "%.500s", why.message);
             made->root[0] = '\0';
         }
     }
@@ -126,6 +126,11 @@ void store_close(struct store *store)
     }
     pthread_mutex_destroy(&store->lock);
     free(store);
+}
+
+const char *store_memory_reason(const struct store *store)
+{
+    return store->reason;
 }
 
 const char *store_path(const struct store *store)

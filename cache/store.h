@@ -30,7 +30,8 @@ struct store;
  */
 attune_status store_open(const char *path, struct store **store, struct error *error);
 void store_close(struct store *store);
-const char *store_path(const struct store *store); /* "" when in memory */
+const char *store_path(const struct store *store);          /* "" when in memory */
+const char *store_memory_reason(const struct store *store); /* why store_path is "", else "" */
 /* something that was put since opening is in memory alone, for want of a folder that takes it: it ends with the process
  */
 bool store_is_volatile(const struct store *store);
@@ -130,7 +131,11 @@ attune_status store_walk(struct store *store, store_visitor visit, void *data, s
 struct store_verdict {
     int objects, records, bad, missing_objects; /* missing: records whose object is not there */
 };
-/* checks every object and record; with `repair` bad ones are set aside */
+/* path below the store's folder, and what is wrong with the entry */
+typedef void (*store_bad_visitor)(void *data, const char *path, const char *reason);
+/* checks every object and record; with `repair` bad ones are set aside. `tell` (may be NULL) hears of each bad one */
+attune_status store_verify_telling(struct store *store, bool repair, store_bad_visitor tell, void *data,
+                                   struct store_verdict *verdict, struct error *error);
 attune_status store_verify(struct store *store, bool repair, struct store_verdict *verdict, struct error *error);
 
 struct store_prune {

@@ -33,6 +33,7 @@ struct memory_record {
 
 struct store {
     char root[STORE_PATH_BYTES]; /* "" when in memory only */
+    char reason[512];            /* why it is */
     pthread_mutex_t lock;
     struct memory_object *objects; /* newest first */
     struct memory_record *records; /* newest first */

@@ -105,6 +105,8 @@ struct verify {
     struct store *store;
     bool repair;
     struct store_verdict *verdict;
+    store_bad_visitor tell;
+    void *data;
 };
 
 /* digest and place of an entry under objects/; ATTUNE_CORRUPT for a name that no object has */
@@ -178,6 +180,9 @@ static attune_status verify_entry(void *data, const struct store_entry *entry, s
     }
     if (status == ATTUNE_CORRUPT) {
         verify->verdict->bad++;
+        if (verify->tell != NULL) {
+            verify->tell(verify->data, entry->path, why.message);
+        }
         if (verify->repair) {
             store_set_aside(verify->store, entry->path, why.message);
         }
@@ -198,7 +203,13 @@ static attune_status verify_records(void *data, const struct store_entry *entry,
 
 attune_status store_verify(struct store *store, bool repair, struct store_verdict *verdict, struct error *error)
 {
-    struct verify verify = {store, repair, verdict};
+    return store_verify_telling(store, repair, NULL, NULL, verdict, error);
+}
+
+attune_status store_verify_telling(struct store *store, bool repair, store_bad_visitor tell, void *data,
+                                   struct store_verdict *verdict, struct error *error)
+{
+    struct verify verify = {store, repair, verdict, tell, data};
     memset(verdict, 0, sizeof *verdict);
     attune_status status = store_walk(store, verify_objects, &verify, error);
     return status == ATTUNE_OK ? store_walk(store, verify_records, &verify, error) : status;

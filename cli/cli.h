@@ -132,5 +132,11 @@ void cli_print_json(const struct cli *cli, attune_status status, const struct er
 
 /* "1.5 GiB", "12 B" */
 void format_bytes(uint64_t bytes, char text[32]);
+/* the word for `count` of something: 1 entry, 0 and 2 entries */
+const char *plural(int64_t count, const char *one, const char *many);
+
+struct store;
+/* refusal of a command that reads a folder where the store is in memory only: says why it is */
+attune_status cli_no_folder(const struct store *store, struct error *error);
 
 #endif

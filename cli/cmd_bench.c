@@ -155,8 +155,7 @@ static attune_status open_bench(struct bench *bench, struct error *error)
         status = store_open(options_text(&bench->cli->options, "store"), &bench->store, error);
     }
     if (status == ATTUNE_OK && store_path(bench->store)[0] == '\0') {
-        status =
-            error_set(error, ATTUNE_NOT_FOUND, "there is no cache folder: set ATTUNE_CACHE or give --store FOLDER");
+        status = cli_no_folder(bench->store, error);
     }
     return status;
 }

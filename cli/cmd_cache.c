@@ -164,11 +164,37 @@ static attune_status info(struct cli *cli, struct store *store, struct error *er
     return ATTUNE_OK;
 }
 
+static void note_bad(void *data, const char *path, const char *reason)
+{
+    json_t *row = json_object();
+    json_set_text(row, "path", path);
+    json_set_text(row, "reason", reason);
+    json_array_append_new(data, row);
+}
+
+static void print_verdict(const struct store_verdict *verdict, const json_t *bad, bool repaired)
+{
+    size_t index;
+    json_t *row;
+    json_array_foreach(bad, index, row)
+    {
+        printf("%s: %s\n", json_string_value(json_object_get(row, "path")),
+               json_string_value(json_object_get(row, "reason")));
+    }
+    printf("%d %s and %d %s, %d bad%s, %d %s whose object is missing\n", verdict->objects,
+           plural(verdict->objects, "object", "objects"), verdict->records,
+           plural(verdict->records, "record", "records"), verdict->bad,
+           repaired && verdict->bad > 0 ? " (set aside)" : "", verdict->missing_objects,
+           plural(verdict->missing_objects, "record", "records"));
+}
+
 static attune_status verify(struct cli *cli, struct store *store, struct error *error)
 {
     struct store_verdict verdict = {0};
     bool repair = options_has(&cli->options, "repair");
-    attune_status status = store_verify(store, repair, &verdict, error);
+    json_t *bad = json_array();
+    attune_status status = store_verify_telling(store, repair, note_bad, bad, &verdict, error);
+    json_object_set_new(cli->result, "bad_entries", bad);
     if (status != ATTUNE_OK) {
         return status;
     }
@@ -177,14 +203,15 @@ static attune_status verify(struct cli *cli, struct store *store, struct error *
     json_set_whole(cli->result, "bad", verdict.bad);
     json_set_whole(cli->result, "missing_objects", verdict.missing_objects);
     if (!cli->json) {
-        printf("%d objects and %d records, %d bad%s, %d records whose object is missing\n", verdict.objects,
-               verdict.records, verdict.bad, repair && verdict.bad > 0 ? " (set aside)" : "", verdict.missing_objects);
+        print_verdict(&verdict, bad, repair);
     }
     if (verdict.bad > 0 && !repair) {
-        return error_set(error, ATTUNE_CORRUPT,
-                         "%d entries of '%s' fail their check: `attune cache verify --repair` "
-                         "sets them aside, and they are made again when needed",
-                         verdict.bad, store_path(store));
+        return error_set(
+            error, ATTUNE_CORRUPT,
+            "'%s' has %d bad %s, the first is %s: `attune cache verify --repair` sets aside what is bad, and it is "
+            "made again when needed",
+            store_path(store), verdict.bad, plural(verdict.bad, "entry", "entries"),
+            json_string_value(json_object_get(json_array_get(bad, 0), "path")));
     }
     return ATTUNE_OK;
 }
@@ -216,7 +243,8 @@ static attune_status prune(struct cli *cli, struct store *store, struct error *e
     if (!cli->json) {
         char size[32];
         format_bytes(bytes, size);
-        printf("%s %d entries, %s\n", rule.dry_run ? "would remove" : "removed", removed, size);
+        printf("%s %d %s, %s\n", rule.dry_run ? "would remove" : "removed", removed,
+               plural(removed, "entry", "entries"), size);
     }
     return ATTUNE_OK;
 }
@@ -272,8 +300,7 @@ static attune_status run(struct cli *cli, struct error *error)
     struct store *store = NULL;
     status = store_open(options_text(&cli->options, "store"), &store, error);
     if (status == ATTUNE_OK && store_path(store)[0] == '\0') {
-        status =
-            error_set(error, ATTUNE_NOT_FOUND, "there is no cache folder: set ATTUNE_CACHE or give --store FOLDER");
+        status = cli_no_folder(store, error);
     }
     if (status == ATTUNE_OK) {
         json_set_text(cli->result, "action", name);

@@ -184,7 +184,8 @@ static void print_kinds(struct table *table, json_t *row)
     }
     long long damaged = json_integer_value(json_object_get(row, "damaged"));
     if (damaged > 0) {
-        buffer_format(&text, "%s%lld damaged lines", text.length > 0 ? ", " : "", damaged);
+        buffer_format(&text, "%s%lld damaged %s", text.length > 0 ? ", " : "", damaged,
+                      plural(damaged, "line", "lines"));
     }
     table_cell(table, "%s", text.length > 0 ? buffer_string(&text) : "-");
     buffer_free(&text);

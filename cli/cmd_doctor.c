@@ -207,12 +207,13 @@ static void print_rest(const json_t *result)
     } else if (json_is_true(json_object_get(cache, "in_memory"))) {
         printf("\ncache: in memory only (set ATTUNE_CACHE to a folder of yours to keep results)\n");
     } else {
-        printf("\ncache: %s, %s, %lld objects, %lld records, %lld set aside, %s\n", text_of(cache, "path"),
+        long long objects = json_integer_value(json_object_get(cache, "objects"));
+        long long records = json_integer_value(json_object_get(cache, "records"));
+        printf("\ncache: %s, %s, %lld %s, %lld %s, %lld set aside, %s\n", text_of(cache, "path"),
                json_is_true(json_object_get(cache, "writable")) ? "writable"
                : json_is_true(json_object_get(cache, "exists")) ? "not writable"
                                                                 : "made on first use",
-               (long long)json_integer_value(json_object_get(cache, "objects")),
-               (long long)json_integer_value(json_object_get(cache, "records")),
+               objects, plural(objects, "object", "objects"), records, plural(records, "record", "records"),
                (long long)json_integer_value(json_object_get(cache, "rejected")), bytes);
     }
     printf("templates: %s\n", text_of(result, "template_path"));

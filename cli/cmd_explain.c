@@ -49,6 +49,17 @@ static const char *text_of(const json_t *object, const char *key)
     return text != NULL ? text : "";
 }
 
+/* the host device is not timed */
+static void print_microseconds(struct table *table, const json_t *time)
+{
+    double microseconds = json_real_value(time);
+    if (microseconds > 0) {
+        table_cell(table, "%.1f", microseconds);
+    } else {
+        table_cell(table, "-");
+    }
+}
+
 static void print_records(const json_t *records)
 {
     struct table table;
@@ -59,8 +70,8 @@ static void print_records(const json_t *records)
     {
         table_cell(&table, "  %s", text_of(row, "rung"));
         table_cell(&table, "%.2f", json_real_value(json_object_get(row, "distance")));
-        table_cell(&table, "%.1f", json_real_value(json_object_get(row, "winner_microseconds")));
-        table_cell(&table, "%.1f", json_real_value(json_object_get(row, "default_microseconds")));
+        print_microseconds(&table, json_object_get(row, "winner_microseconds"));
+        print_microseconds(&table, json_object_get(row, "default_microseconds"));
         table_cell(&table, "%.8s", text_of(row, "run"));
         table_cell(&table, "%s", text_of(row, "problem"));
         table_cell(&table, "%s", text_of(row, "note"));
@@ -165,8 +176,10 @@ static attune_status explain(struct cli *cli, struct session *session, const str
     } else if (status == ATTUNE_FORBIDDEN) { /* explaining compiles nothing: a miss is the answer */
         json_set_text(
             cli->result, "why",
-            "nothing is stored for this specialisation on this device: a first call would compile the default "
-            "candidate, or tune with ATTUNE_JIT=tune, or fail with ATTUNE_JIT=forbid");
+            json_object_get(cli->result, "default") == NULL
+                ? "nothing is stored for this specialisation on this device, and nothing can be compiled for it"
+                : "nothing is stored for this specialisation on this device: a first call would compile the default "
+                  "candidate, or tune with ATTUNE_JIT=tune, or fail with ATTUNE_JIT=forbid");
     } else if (status == ATTUNE_NOT_FOUND || status == ATTUNE_UNSUPPORTED) {
         json_set_text(cli->result, "why", missing.message);
     } else {

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/text_json.h"
+#include "cache/store.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,4 +50,17 @@ void format_bytes(uint64_t bytes, char text[32])
         unit++;
     }
     snprintf(text, 32, unit == 0 || value >= 100 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+}
+
+const char *plural(int64_t count, const char *one, const char *many)
+{
+    return count == 1 ? one : many;
+}
+
+attune_status cli_no_folder(const struct store *store, struct error *error)
+{
+    return error_set(
+        error, ATTUNE_NOT_FOUND,
+        "there is no cache folder to read (%s): set ATTUNE_CACHE to a folder of yours or give --store FOLDER",
+        store_memory_reason(store));
 }

@@ -226,7 +226,7 @@ static attune_status check_strides(struct tensor *t, struct error *error)
             return error_set(
                 error, ATTUNE_INVALID,
                 "%s_%s_stride=%lld elements of %d bytes is no multiple of the plan's alignment of %lld bytes; prepare "
-                "with alignment=%lld or less%s",
+                "with alignment=%lld (alignment_bytes) or less%s",
                 t->name, axis_names[axis], (long long)stride, t->element_bytes, (long long)t->alignment,
                 (long long)((stride * t->element_bytes) & -(stride * t->element_bytes)),
                 stride < t->head_dim ? "; rows are contiguous (the head dimension's stride is 1): copy a transposed "
@@ -252,7 +252,7 @@ static attune_status check_pointer(const char *name, const void *pointer, int64_
         uintptr_t address = (uintptr_t)pointer;
         return error_set(error, ATTUNE_INVALID,
                          "%s=%p is not aligned to %lld bytes, as the plan was prepared; align it, or prepare "
-                         "with alignment=%lld",
+                         "with alignment=%lld (alignment_bytes)",
                          name, pointer, (long long)alignment, (long long)(address & (~address + 1)));
     }
     return ATTUNE_OK;

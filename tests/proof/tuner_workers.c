@@ -321,7 +321,7 @@ static void the_next_process_of_the_program_does_not_try_again(void **state)
     } steps[] = {{tune_it, "\"hung\": 1"},
                  {list_it, "\"kind\": \"blocked\""},
                  {tune_it, "\"blocked\": 1"},
-                 {prune_it, "removed 1 entries"},
+                 {prune_it, "removed 1 entry"},
                  {tune_it, "\"hung\": 1"}};
     struct place place;
     (void)state;

@@ -1,0 +1,123 @@
+/* What `attune cache` and `attune explain` tell in words of a store: the file that is bad, why there is no folder, what
+ * a miss would do. */
+#include "program.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PROBLEM "test.scale elements=1000 factor=3"
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    assert_non_null(text);
+    return text;
+}
+
+/* one object and one record in the folder's cache; false without a compiler */
+static bool fill(void)
+{
+    int code = attune("compile", "--defaults", "--problem", PROBLEM, "--target", "host", NULL)->exit_code;
+    if (code == EXIT_IS_MISSING) {
+        print_message("skipped: no C++ compiler for the host device\n");
+        return false;
+    }
+    exits_with(EXIT_IS_DONE);
+    return true;
+}
+
+static void verify_names_what_is_bad(void **state)
+{
+    (void)state;
+    if (!fill()) {
+        skip();
+    }
+    char path[512], file[1024];
+    attune("cache", "ls", "--all", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    size_t index;
+    json_t *row;
+    path[0] = '\0';
+    json_array_foreach(json_object_get(answer(), "entries"), index, row)
+    {
+        if (strcmp(text_of(row, "kind"), "object") == 0) {
+            snprintf(path, sizeof path, "%s", text_of(row, "path"));
+        }
+    }
+    assert_true(path[0] != '\0');
+    snprintf(file, sizeof file, "%s/%s", text_of(answer(), "store"), path);
+    attune("cache", "verify", NULL);
+    exits_with(EXIT_IS_DONE);
+    says("1 object and 1 record, 0 bad, 0 records whose object is missing");
+    assert_int_equal(truncate(file, 100), 0);
+    attune("cache", "verify", NULL);
+    exits_with(EXIT_IS_FAILED);
+    says(path);
+    says("100 bytes");
+    complains("1 bad entry");
+    complains(path);
+    attune("cache", "verify", "--json", NULL);
+    const json_t *bad = json_object_get(answer(), "bad_entries");
+    assert_int_equal(json_array_size(bad), 1);
+    assert_string_equal(text_of(json_array_get(bad, 0), "path"), path);
+    attune("cache", "verify", "--repair", NULL);
+    exits_with(EXIT_IS_DONE);
+    says(path);
+    says("1 bad (set aside), 1 record whose object is missing");
+    attune("cache", "prune", "--rejected", NULL);
+    exits_with(EXIT_IS_DONE);
+    says("removed 1 entry, ");
+}
+
+/* ATTUNE_CACHE is set: the message says what is wrong with it */
+static void a_store_in_memory_tells_why(void **state)
+{
+    (void)state;
+    attune_in_shell("mkdir -p \"$ATTUNE_CACHE-open\" && chmod 0777 \"$ATTUNE_CACHE-open\" && "
+                    "ATTUNE_QUIET=1 ATTUNE_CACHE=\"$ATTUNE_CACHE-open\" \"$0\" cache ls");
+    exits_with(EXIT_IS_FAILED);
+    complains("no cache folder to read (");
+    complains("-open can be written by others (mode 0777)");
+    attune_in_shell("ATTUNE_QUIET=1 ATTUNE_CACHE=here \"$0\" cache ls");
+    exits_with(EXIT_IS_FAILED);
+    complains("ATTUNE_CACHE=\"here\" is not an absolute path");
+}
+
+static void explain_promises_no_default_that_is_not_there(void **state)
+{
+    (void)state;
+    attune("explain", "--problem", "attention.forward heads=1 seqlen_q=8 head_dim=16 mask=1", "--device", "host",
+           "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    assert_non_null(strstr(text_of(answer(), "default_refused"), "mask"));
+    assert_null(json_object_get(answer(), "default"));
+    assert_null(strstr(text_of(answer(), "why"), "would compile"));
+    attune("explain", "--problem", "attention.forward heads=1 seqlen_q=8 head_dim=16", "--device", "host", "--json",
+           NULL);
+    exits_with(EXIT_IS_DONE);
+    assert_non_null(strstr(text_of(answer(), "why"), "would compile the default"));
+}
+
+static void explain_shows_no_time_where_nothing_was_timed(void **state)
+{
+    (void)state;
+    if (!fill()) {
+        skip();
+    }
+    const struct process_result *result = attune("explain", "--problem", PROBLEM, "--device", "host", NULL);
+    exits_with(EXIT_IS_DONE);
+    says("records considered");
+    assert_null(strstr(buffer_string(&result->output), "0.0 "));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(verify_names_what_is_bad),
+        cmocka_unit_test(a_store_in_memory_tells_why),
+        cmocka_unit_test(explain_promises_no_default_that_is_not_there),
+        cmocka_unit_test(explain_shows_no_time_where_nothing_was_timed),
+    };
+    return cmocka_run_group_tests(tests, program_setup, program_teardown);
+}
