@@ -25,7 +25,7 @@ struct journal_begin {
     char device[128];
     char target[TARGET_TEXT_BYTES];
     char driver[64];
-    int candidates; /* to be looked at */
+    int candidates; /* there are, whatever the budget */
     uint64_t seed;
     int64_t started; /* seconds since 1970; 0: not said */
 };

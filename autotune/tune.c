@@ -66,7 +66,7 @@ static attune_status open_journal(struct tuning *t, struct error *error)
     }
     snprintf(t->result->journal, sizeof t->result->journal, "%s", t->journal.path);
     struct journal_begin begin = {
-        .candidates = t->list.count, .seed = t->options->seed, .started = (int64_t)time(NULL)};
+        .candidates = t->result->listed, .seed = t->options->seed, .started = (int64_t)time(NULL)};
     status = problem_format(t->problem, begin.problem, error);
     target_format(&t->facts.device.target, begin.target);
     snprintf(begin.run, sizeof begin.run, "%s", t->run);
@@ -85,7 +85,11 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
     attune_status status = measurer_open(t->measurer, &t->facts, error);
     if (status == ATTUNE_OK) {
         status = plan_order(generator, t->problem, &t->facts.device.target, options->strategy, options->candidates,
-                            options->seed, options->budget_candidates, &t->list, error);
+                            options->seed, 0, &t->list, error);
+        t->result->listed = t->list.count;
+        if (options->budget_candidates > 0 && options->budget_candidates < t->list.count) {
+            t->list.count = options->budget_candidates;
+        }
     }
     if (status == ATTUNE_OK) {
         status =
@@ -107,6 +111,27 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
     return status;
 }
 
+const char *tune_ending_name(enum tune_ending ending)
+{
+    static const char *const names[] = {[TUNE_COMPLETE] = "complete",
+                                        [TUNE_COUNT] = "count",
+                                        [TUNE_BUDGET] = "budget",
+                                        [TUNE_INTERRUPTED] = "interrupted",
+                                        [TUNE_DEVICE_LOST] = "device-lost"};
+    return names[ending];
+}
+
+static enum tune_ending ending_of(const struct tuning *t)
+{
+    if (!t->stopped) {
+        return t->list.count < t->result->listed ? TUNE_COUNT : TUNE_COMPLETE;
+    }
+    if (t->device_dead) {
+        return TUNE_DEVICE_LOST;
+    }
+    return tuning_is_interrupted(t) ? TUNE_INTERRUPTED : TUNE_BUDGET;
+}
+
 /* the journal's last line, of a run without a winner too: only who was killed leaves none */
 static void end_journal(struct tuning *t, bool won)
 {
@@ -116,7 +141,7 @@ static void end_journal(struct tuning *t, bool won)
                               .rejected = counts->failed + counts->screened_out + counts->wrong,
                               .verified = counts->verified};
     end.tried = end.rejected + end.verified;
-    end.complete = !t->stopped && end.tried == t->list.count;
+    end.complete = ending_of(t) == TUNE_COMPLETE && end.tried == t->list.count;
     if (won) {
         snprintf(end.winner, sizeof end.winner, "%s", record->candidate);
         end.winner_microseconds = record->winner_microseconds;
@@ -143,7 +168,8 @@ static attune_status publish(struct tuning *t, int winner, struct error *error)
     record->verified = counts->verified;
     record->rejected = counts->failed + counts->screened_out + counts->wrong;
     record->timed = counts->timed;
-    record->complete = !t->stopped;
+    t->result->ending = ending_of(t);
+    record->complete = t->result->ending == TUNE_COMPLETE;
     /* a store that cannot keep it warns by itself; the caller has the record */
     store_record_put(t->store, record, NULL);
     return ATTUNE_OK;

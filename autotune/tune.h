@@ -50,11 +50,23 @@ struct tune_outcome { /* one line of the journal */
     int registers, scratch_bytes, shared_bytes;
 };
 
+/* why not every candidate was looked at */
+enum tune_ending {
+    TUNE_COMPLETE,    /* they were */
+    TUNE_COUNT,       /* budget_candidates */
+    TUNE_BUDGET,      /* budget_seconds */
+    TUNE_INTERRUPTED, /* the stop flag */
+    TUNE_DEVICE_LOST
+};
+const char *tune_ending_name(enum tune_ending ending);
+
 struct tune_result {
     struct record record; /* record_free */
     struct tune_progress counts;
     struct tune_outcome *outcomes; /* free() */
     int outcome_count;
+    int listed; /* candidates there are; outcomes are those that budget_candidates leaves of them */
+    enum tune_ending ending;
     double operations; /* floating-point operations of the problem */
     char journal[512];
 };

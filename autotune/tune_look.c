@@ -12,9 +12,14 @@
 
 static const double give_up_factor = 3.0, pace_noise = 0.05;
 
+bool tuning_is_interrupted(const struct tuning *t)
+{
+    return t->options->stop != NULL && *t->options->stop != 0;
+}
+
 static bool out_of_budget(const struct tuning *t)
 {
-    if (t->options->stop != NULL && *t->options->stop != 0) {
+    if (tuning_is_interrupted(t)) {
         return true;
     }
     /* the finals need their share */
@@ -262,7 +267,9 @@ attune_status tuning_look_at_all(struct tuning *t, struct generator *generator, 
     }
     for (; place < t->list.count; place++) {
         tuning_set_outcome(&t->result->outcomes[place], "not-tried",
-                           t->device_dead ? "the device stopped answering" : "budget");
+                           t->device_dead             ? "the device stopped answering"
+                           : tuning_is_interrupted(t) ? "stopped"
+                                                      : "budget");
     }
     pipeline_destroy(pipeline);
     return status;

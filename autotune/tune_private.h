@@ -45,6 +45,7 @@ struct tuning {
 void tuning_tell(struct tuning *t, enum tune_stage stage);
 void tuning_set_outcome(struct tune_outcome *outcome, const char *what, const char *reason);
 
+bool tuning_is_interrupted(const struct tuning *t);
 /* every candidate in order, until the budget or the device ends */
 attune_status tuning_look_at_all(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
                                  struct error *error);

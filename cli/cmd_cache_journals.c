@@ -62,7 +62,7 @@ static void add_outcomes(const struct journal_reading *reading, json_t *row)
         if (outcome->counts) {
             json_int_t count = json_integer_value(json_object_get(kinds, outcome->what.outcome));
             json_set_whole(kinds, outcome->what.outcome, count + 1);
-            looked_at++;
+            looked_at += strcmp(outcome->what.outcome, "not-tried") != 0;
         }
     }
     json_set_whole(row, "looked_at", looked_at);

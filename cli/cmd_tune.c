@@ -134,7 +134,7 @@ static void describe(json_t *row, const struct tune_result *result)
     json_set_text(row, "winner_id", id);
     json_set_text(row, "object", object);
     json_set_text(row, "compiler", record->compiler);
-    json_set_whole(row, "candidates", counts->candidates);
+    json_set_whole(row, "candidates", result->listed);
     json_set_whole(row, "tried", record->tried);
     json_set_whole(row, "verified", record->verified);
     json_set_whole(row, "rejected", record->rejected);
@@ -142,6 +142,7 @@ static void describe(json_t *row, const struct tune_result *result)
     json_set_whole(row, "from_store", counts->reused);
     json_set_whole(row, "from_other_compiler", counts->other_compiler);
     json_set_flag(row, "complete", record->complete);
+    json_set_text(row, "ending", tune_ending_name(result->ending));
     json_set_real(row, "operations", result->operations);
     json_set_real(row, "winner_microseconds", record->winner_microseconds);
     json_set_real(row, "default_microseconds", record->default_microseconds);
@@ -230,6 +231,24 @@ static void print_counts(const json_t *results, bool timed)
     table_end(&table, stdout);
 }
 
+static void print_ending(const json_t *row)
+{
+    static const struct {
+        const char *ending, *text;
+    } texts[] = {{"count", "as many as --count says"},
+                 {"budget", "the budget ended before the others"},
+                 {"interrupted", "stopped before the others"},
+                 {"device-lost", "the device stopped answering before the others"}};
+    const char *ending = json_string_value(json_object_get(row, "ending"));
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (strcmp(ending, texts[i].ending) == 0) {
+            printf("  %lld of %lld candidates were looked at: %s\n",
+                   (long long)json_integer_value(json_object_get(row, "tried")),
+                   (long long)json_integer_value(json_object_get(row, "candidates")), texts[i].text);
+        }
+    }
+}
+
 static void print_results(const json_t *results, const char *store)
 {
     size_t index, at;
@@ -245,9 +264,7 @@ static void print_results(const json_t *results, const char *store)
         if (other > 0) {
             printf("  %lld objects of the same source by another compiler were taken from the store\n", other);
         }
-        if (!json_is_true(json_object_get(row, "complete"))) {
-            printf("  the budget ended before every candidate was looked at\n");
-        }
+        print_ending(row);
         json_array_foreach(json_object_get(row, "rejections"), at, reason)
         {
             printf("  %lld %s, for example: %s\n", (long long)json_integer_value(json_object_get(reason, "count")),

@@ -49,7 +49,7 @@ def winners(tune):
     for row in tune.get("results", []):
         yield f"- {label(row)}: `{row['winner']}`, compiled by {row['compiler']}"
         outcomes = ", ".join(f"{count} {name}" for name, count in row["outcomes"].items())
-        yield f"  - outcomes: {outcomes}" + ("" if row["complete"] else "; the budget ended before all were looked at")
+        yield f"  - outcomes: {outcomes}" + ("" if row["complete"] else "; not all candidates were looked at")
         for reason in row["rejections"]:
             yield f"  - {reason['count']} {reason['outcome']}, for example: {reason['reason']}"
 

@@ -200,6 +200,14 @@ static void journal_place(char path[4096])
              json_string_value(json_object_get(json_array_get(runs, 0), "path")));
 }
 
+static void append(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "a");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
 static const char *state_of_the_run(void)
 {
     attune("cache", "journals", "--json", NULL);
@@ -223,6 +231,12 @@ static void journals_tell_how_each_run_went(void **state)
     says("8 of 8");
     says("8 right");
     assert_int_equal(stat(path, &facts), 0);
+    append(path, "{\"kind\":\"outcome\",\"stage\":\"first\",\"id\":\"edceeb3f92a1\",\"candidate\":\"t/a x=1\","
+                 "\"outcome\":\"not-tried\",\"reason\":\"\",\"microseconds\":0.0,\"spread\":0.0,\"registers\":0,"
+                 "\"scratch_bytes\":0,\"shared_bytes\":0}\n");
+    attune("cache", "journals", NULL);
+    exits_with(EXIT_IS_DONE);
+    says("  8 of 8  8 right, 1 not-tried  ");
     assert_int_equal(truncate(path, facts.st_size - 1), 0);
     assert_string_equal(state_of_the_run(), "killed");
     assert_true(json_is_true(json_object_get(json_array_get(json_object_get(answer(), "runs"), 0), "torn")));
@@ -273,6 +287,50 @@ static void a_killed_run_keeps_its_outcomes(void **state)
     json_decref(after);
 }
 
+/* --count leaves candidates, and the run says so wherever it is told of */
+static void a_count_is_told_of_all_there_are(void **state)
+{
+    (void)state;
+    if (!host_compiler_is_there()) {
+        skip();
+    }
+    attune_in_shell("export ATTUNE_CACHE=\"$ATTUNE_CACHE.count\"\n"
+                    "\"$0\" tune --problem '" PROBLEM "' --device host --count 2 && \"$0\" cache journals");
+    exits_with(EXIT_IS_DONE);
+    says("2 of 8 candidates were looked at: as many as --count says");
+    says("  stopped  ");
+    says("  2 of 8  2 right  ");
+}
+
+/* without a budget there is none that could have ended; a candidate in the middle is not one looked at */
+static void an_interrupted_run_says_that_it_was_stopped(void **state)
+{
+    (void)state;
+    if (!host_compiler_is_there()) {
+        skip();
+    }
+    const struct process_result *result = attune_in_shell(
+        "export ATTUNE_CACHE=\"$ATTUNE_CACHE.stopped\"\n"
+        "\"$0\" tune --problem 'attention.forward heads=2 seqlen_q=128 head_dim=64' --device host & run=$!\n"
+        "tries=0\n"
+        "while [ $tries -lt 600 ] && ! \"$0\" cache journals | grep -q 'running .* [1-9][0-9]* right'; do\n"
+        "  sleep 0.1; tries=$((tries + 1))\n"
+        "done\n"
+        "kill -INT $run; wait $run || exit\n"
+        "\"$0\" cache journals --json >\"$ATTUNE_CACHE.json\"");
+    exits_with(EXIT_IS_DONE);
+    says("candidates were looked at: stopped before the others");
+    assert_null(strstr(buffer_string(&result->output), "budget"));
+    json_t *after = json_load_file(scratch("cache.stopped.json"), 0, NULL);
+    const json_t *run = json_array_get(json_object_get(after, "runs"), 0), *kinds = json_object_get(run, "outcomes");
+    json_int_t right = json_integer_value(json_object_get(kinds, "right"));
+    json_int_t resources = json_integer_value(json_object_get(kinds, "resources"));
+    assert_string_equal(json_string_value(json_object_get(run, "state")), "stopped");
+    assert_true(right > 0);
+    assert_int_equal(json_integer_value(json_object_get(run, "looked_at")), right + resources);
+    json_decref(after);
+}
+
 /* /proc takes no folders, whoever asks */
 static void a_store_that_cannot_be_written_is_told(void **state)
 {
@@ -316,6 +374,8 @@ int main(void)
         cmocka_unit_test(tune_fills_the_cache),
         cmocka_unit_test(journals_tell_how_each_run_went),
         cmocka_unit_test(a_killed_run_keeps_its_outcomes),
+        cmocka_unit_test(a_count_is_told_of_all_there_are),
+        cmocka_unit_test(an_interrupted_run_says_that_it_was_stopped),
         cmocka_unit_test(a_store_that_cannot_be_written_is_told),
         cmocka_unit_test(verify_counts_candidates),
     };
