@@ -40,6 +40,7 @@ int main(int count, char **arguments)
         return 1;
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN); /* the end of our stdin ends us */
     thread_usual_stack();
     if (!thread_start(&watcher, watch_input, &input)) {
         fprintf(stderr, "attune-measure: no thread to watch its stdin\n");

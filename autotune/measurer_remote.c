@@ -86,7 +86,9 @@ static attune_status lose(struct remote *remote, const char *what, const char *w
 {
     remote->lost = true;
     remote->base.fate = MEASURER_LOST;
-    snprintf(remote->why_lost, sizeof remote->why_lost, "%.200s%.800s", what, why);
+    if (why != remote->why_lost) {
+        snprintf(remote->why_lost, sizeof remote->why_lost, "%.200s%.800s", what, why);
+    }
     return error_set(error, ATTUNE_DEVICE_FAILED, "%s", remote->why_lost);
 }
 
@@ -165,7 +167,7 @@ static attune_status revive(struct remote *remote, struct error *error)
     for (int i = 0; i < MEASURER_SLOTS; i++) {
         remote->slots[i].loaded = false;
     }
-    attune_status status = measurer_worker_start(&remote->worker, remote->program, &why);
+    attune_status status = measurer_worker_start(&remote->worker, remote->program, remote->stop, &why);
     if (status == ATTUNE_OK && again) {
         status = ask(remote, &remote->open_frame, false, &why);
     }
@@ -195,12 +197,53 @@ static attune_status request(struct remote *remote, bool bounded, struct error *
     return status;
 }
 
+/* A request that holds all it is about. A worker can be ended by others - memory ran out elsewhere, an operator, a
+ * limit on its processor time - so a candidate is only held responsible for an end that comes twice, or after which no
+ * worker comes up. */
+static attune_status request_candidate(struct remote *remote, bool bounded, struct error *error)
+{
+    struct error first = {0}, again = {0};
+    attune_status status = request(remote, bounded, &first);
+    if (status == ATTUNE_OK || remote->base.fate != MEASURER_CRASHED || !remote->worker.broke) {
+        return status == ATTUNE_OK ? status : error_set(error, status, "%s", first.message);
+    }
+    attune_status came_up = revive(remote, &again);
+    if (came_up != ATTUNE_OK && remote->base.fate != MEASURER_INTERRUPTED) {
+        remote->base.fate = MEASURER_CRASHED; /* the next request meets the loss */
+        return error_set(error, status, "%s", first.message);
+    }
+    status = came_up == ATTUNE_OK ? ask(remote, &remote->frame, bounded, &again) : came_up;
+    remote->deaths += remote->base.fate == MEASURER_HUNG || remote->base.fate == MEASURER_CRASHED;
+    return status == ATTUNE_OK ? status : error_set(error, status, "%s", again.message);
+}
+
+/* the requests that make a worker ready: once more in a new one when the first was ended */
+static attune_status ask_to_prepare(struct remote *remote, struct buffer *frame, struct error *error)
+{
+    struct error why = {0};
+    attune_status status = ask(remote, frame, false, &why);
+    if (status != ATTUNE_OK && remote->base.fate == MEASURER_CRASHED && remote->worker.broke) {
+        bool opened = remote->facts.bytes > 0;
+        status = measurer_worker_start(&remote->worker, remote->program, remote->stop, &why);
+        if (status == ATTUNE_OK && opened) {
+            status = ask(remote, &remote->open_frame, false, &why);
+        }
+        if (status == ATTUNE_OK) {
+            status = ask(remote, frame, false, &why);
+        }
+        if (status != ATTUNE_OK) {
+            error_prefix(&why, "%s ended before any candidate ran", remote->program);
+        }
+    }
+    return status == ATTUNE_OK ? status : error_set(error, status, "%s", why.message);
+}
+
 static attune_status remote_open(struct measurer *measurer, struct measurer_facts *facts, struct error *error)
 {
     struct remote *remote = remote_of(measurer);
     attune_status status = revive(remote, error);
     if (status == ATTUNE_OK) {
-        status = ask(remote, &remote->open_frame, false, error);
+        status = ask_to_prepare(remote, &remote->open_frame, error);
     }
     if (status != ATTUNE_OK) {
         return status;
@@ -228,7 +271,7 @@ static attune_status remote_begin(struct measurer *measurer, const struct judge_
     if (status == ATTUNE_OK) {
         status = message_end(frame, error);
     }
-    return status == ATTUNE_OK ? ask(remote, frame, false, error) : status;
+    return status == ATTUNE_OK ? ask_to_prepare(remote, frame, error) : status;
 }
 
 static attune_status remote_check(struct measurer *measurer, const struct kernel_object *object,
@@ -240,7 +283,7 @@ static attune_status remote_check(struct measurer *measurer, const struct kernel
     *verdict = (struct verdict){.right = false};
     attune_status status = make_check(&remote->frame, object, schedule, patience, error);
     if (status == ATTUNE_OK) {
-        status = request(remote, true, error);
+        status = request_candidate(remote, true, error);
     }
     if (status != ATTUNE_OK) {
         return status;
@@ -268,7 +311,7 @@ static attune_status load_slot(struct remote *remote, int slot, const struct ker
     measure_add_number(&remote->frame, MEASURE_KEY_NUMBER, give_up);
     attune_status status = measure_add_object(&remote->frame, MEASURE_KEY_OBJECT, object, error);
     if (status == ATTUNE_OK) {
-        status = request(remote, bounded, error);
+        status = request_candidate(remote, bounded, error);
     }
     if (status == ATTUNE_OK) {
         *microseconds = measure_number(&remote->reply, MEASURE_KEY_NUMBER);

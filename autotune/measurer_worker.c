@@ -14,7 +14,8 @@
 #include <string.h>
 
 enum { WORDS_KEPT = 65536, WORDS_TOLD = 240 };
-static const double hello_seconds = 60.0, transfer_seconds = 60.0, look_seconds = 0.2, stop_seconds = 5.0;
+static const double hello_seconds = 60.0, transfer_seconds = 10.0, look_seconds = 0.2, stop_seconds = 5.0,
+                    standstill_seconds = 1.0;
 
 attune_status measurer_worker_find(char *program, size_t bytes, struct error *error)
 {
@@ -95,7 +96,8 @@ static attune_status await(struct measurer_worker *worker, const struct measurer
         stopped = stopped == 0.0 && limits->stop != NULL && *limits->stop != 0 ? now : stopped;
         if ((limits->deadline > 0.0 && now >= limits->deadline) || (stopped > 0.0 && now - stopped > stop_seconds)) {
             *fate = MEASURER_INTERRUPTED;
-            return error_set(error, ATTUNE_TIMEOUT, "the budget ended while it ran");
+            return error_set(error, ATTUNE_TIMEOUT, "%s while it ran",
+                             stopped > 0.0 ? "the run was stopped" : "the budget ended");
         }
         if (limits->rss_bytes > 0 && now >= next_look) {
             uint64_t used = process_group_rss(worker->process.pid);
@@ -108,7 +110,12 @@ static attune_status await(struct measurer_worker *worker, const struct measurer
         }
         double wait = worker->step_begin + limit - now;
         struct pollfd files[2] = {{worker->process.from_child, POLLIN, 0}, {worker->process.errors, POLLIN, 0}};
-        poll(files, 2, 1 + (int)(1e3 * (wait < look_seconds ? wait : look_seconds)));
+        wait = wait < look_seconds ? wait : look_seconds;
+        poll(files, 2, 1 + (int)(1e3 * wait));
+        double late = clock_seconds() - now - wait;
+        if (late > standstill_seconds) { /* who watches was stopped, and the worker perhaps with it: no fault of its */
+            worker->step_begin += late;
+        }
         if (files[1].revents != 0) {
             hear(worker);
         }
@@ -129,6 +136,7 @@ static attune_status read_message(struct measurer_worker *worker, const struct m
         return status;
     }
     *fate = MEASURER_CRASHED; /* of whatever fails from here on */
+    worker->broke = true;
     double deadline = clock_seconds() + transfer_seconds;
     status = process_read(&worker->process, header, sizeof header, deadline, 0, error);
     if (status == ATTUNE_OK) {
@@ -146,14 +154,16 @@ static attune_status read_message(struct measurer_worker *worker, const struct m
         status = message_parse(head.kind, payload->data, head.payload_bytes, message, error);
     }
     *fate = status == ATTUNE_OK ? MEASURER_WELL : *fate;
+    worker->broke = status != ATTUNE_OK;
     return status;
 }
 
-attune_status measurer_worker_start(struct measurer_worker *worker, const char *program, struct error *error)
+attune_status measurer_worker_start(struct measurer_worker *worker, const char *program, const volatile int *stop,
+                                    struct error *error)
 {
     const char *const argv[] = {program, "--serve", NULL};
     const struct process_options options = {.argv = argv};
-    const struct measurer_limits limits = {.own_seconds = hello_seconds};
+    const struct measurer_limits limits = {.own_seconds = hello_seconds, .stop = stop};
     struct buffer payload = BUFFER_INIT;
     struct message hello;
     enum measurer_fate fate;
@@ -219,9 +229,11 @@ attune_status measurer_worker_ask(struct measurer_worker *worker, const struct b
     worker->longest = 0.0;
     worker->in_candidate = false;
     worker->step[0] = '\0';
+    worker->broke = false;
     *fate = MEASURER_CRASHED;
     attune_status status =
         process_write(&worker->process, frame->data, frame->length, clock_seconds() + transfer_seconds, &why);
+    worker->broke = status != ATTUNE_OK;
     worker->step_begin = clock_seconds();
     while (status == ATTUNE_OK) {
         status = read_message(worker, limits, payload, reply, fate, &why);
@@ -240,6 +252,10 @@ attune_status measurer_worker_ask(struct measurer_worker *worker, const struct b
     }
     hear(worker);
     last_words(worker, words);
+    if (worker->broke && limits->stop != NULL &&
+        *limits->stop != 0) { /* what stops a run often ends its children too */
+        *fate = MEASURER_INTERRUPTED;
+    }
     status = *fate == MEASURER_CRASHED ? ATTUNE_DEVICE_FAILED : ATTUNE_TIMEOUT;
     error_set(error, status, "%s%s%s%s", worker->step, worker->step[0] != '\0' ? ": " : "", why.message, words);
     measurer_worker_stop(worker);

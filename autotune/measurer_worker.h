@@ -15,6 +15,7 @@ struct measurer_worker {
     char step[96];
     double step_begin;
     double longest; /* candidate's step of the last request, in seconds */
+    bool broke;     /* the last request failed since the process ended or spoke no sense, not by a limit of ours */
 };
 
 struct measurer_limits {
@@ -29,7 +30,8 @@ struct measurer_limits {
 attune_status measurer_worker_find(char *program, size_t bytes, struct error *error);
 
 /* waits for its hello; on failure nothing is left running */
-attune_status measurer_worker_start(struct measurer_worker *worker, const char *program, struct error *error);
+attune_status measurer_worker_start(struct measurer_worker *worker, const char *program, const volatile int *stop,
+                                    struct error *error);
 void measurer_worker_stop(struct measurer_worker *worker); /* safe on a zeroed struct and twice */
 /* running and waiting for a request: one that ended by itself in between is stopped */
 bool measurer_worker_ready(struct measurer_worker *worker);

@@ -92,6 +92,7 @@ bool attention_case_is_large(const struct oracle_case *test);
 attune_status attention_case_answers(const struct oracle *oracle, struct oracle_case *test, struct error *error);
 int attention_case_values(const struct oracle_case *test, void *const *pointers, void *seed_pointer,
                           void *offset_pointer, struct named_value *values);
+/* worst_ratio NaN: there was no memory to compare */
 bool attention_case_compare(const struct oracle_case *test, void *const *outputs, struct verdict *verdict);
 enum { ATTENTION_VALUES = 40 };
 

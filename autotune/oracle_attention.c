@@ -78,7 +78,7 @@ static const struct companion companions[] = {
     {289, 802, 1, INPUT_NORMAL, ALL},
     {289, 802, 1, INPUT_PEAKED, ALL},
     {5, 7, 2, INPUT_NORMAL, ALL}, /* less than one tile */
-    {5, 0, 2, INPUT_NORMAL, ALL},  /* no row has a key */
+    {5, 0, 2, INPUT_NORMAL, ALL}, /* no row has a key */
     /* below the diagonal's end no row has a key, above it the last tile of 128 lacks one */
     {300, 127, 2, INPUT_NORMAL, LEFT | RIGHT},
     {1027, 1023, 1, INPUT_NORMAL, LEFT}, /* the same of 1024 */
@@ -284,7 +284,9 @@ static void describe_element(const struct scan *scan, int64_t item, int64_t elem
              (long long)head, (long long)query, (long long)column, what);
 }
 
-static bool rows_written(const struct oracle_case *test, const char *o, char *reason, size_t reason_bytes)
+/* *ratio: infinity when it is not, NaN when there was no memory to find out */
+static bool rows_written(const struct oracle_case *test, const char *o, double *ratio, char *reason,
+                         size_t reason_bytes)
 {
     const struct attention *a = &test->attention;
     bool head_major = a->o.head_stride > a->o.seq_stride, right = true;
@@ -293,10 +295,12 @@ static bool rows_written(const struct oracle_case *test, const char *o, char *re
                         .head_major = head_major,
                         .outer = head_major ? a->heads : a->seqlen_q,
                         .inner = head_major ? a->seqlen_q : a->heads};
-    int64_t items = a->batch * scan.outer;
+    int64_t items = a->seqlen_q > 0 ? a->batch * scan.outer : 0;
+    *ratio = (double)INFINITY;
     scan.bad = malloc((size_t)(items + 1) * sizeof *scan.bad);
     if (scan.bad == NULL) {
         snprintf(reason, reason_bytes, "no memory for the comparison");
+        *ratio = (double)NAN;
         return false;
     }
     parallel_for((size_t)items, scan_item, &scan);
@@ -327,15 +331,13 @@ bool attention_case_compare(const struct oracle_case *test, void *const *outputs
     double ratio = 0.0;
     char *reason = verdict->reason;
     size_t bytes = sizeof verdict->reason;
-    bool right = rows_written(test, o, reason, bytes);
+    bool right = rows_written(test, o, &ratio, reason, bytes);
     if (right && lse != NULL) {
         right = whole_written(&test->tensors[TENSOR_LSE], lse, reason, bytes);
     }
-    if (!right) {
-        ratio = (double)INFINITY;
-    } else {
+    if (right) {
         right = reference_compare(&test->attention, &test->rows, &test->reference, o, lse, &ratio, reason, bytes);
     }
-    verdict->worst_ratio = ratio > verdict->worst_ratio ? ratio : verdict->worst_ratio;
+    verdict->worst_ratio = isnan(ratio) || ratio > verdict->worst_ratio ? ratio : verdict->worst_ratio;
     return right;
 }

@@ -314,6 +314,9 @@ static attune_status compare_fetched(struct oracle_device *device, const struct 
     if (status == ATTUNE_OK) {
         verdict->right = device->oracle->is_attention ? attention_case_compare(test, device->outputs, verdict)
                                                       : family_case_compare(test, device->outputs, verdict);
+        if (device->oracle->is_attention && isnan(verdict->worst_ratio)) {
+            status = error_set(error, ATTUNE_NO_MEMORY, "%s", verdict->reason);
+        }
     }
     return status;
 }

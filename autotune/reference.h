@@ -47,7 +47,8 @@ attune_status reference_compute(const struct attention *attention, const void *q
 void reference_free(struct reference *reference);
 
 /* Compare an output (o in attention's layout, lse contiguous or NULL) with the rows. Returns true when all pass; else
- * `reason` says which row and by how much. *ratio is the largest error / allowed, infinity for NaN and the like. */
+ * `reason` says which row and by how much. *ratio is the largest error / allowed, infinity for NaN and
+ * the like; NaN when there was no memory to compare. */
 bool reference_compare(const struct attention *attention, const struct reference_rows *rows,
                        const struct reference *reference, const void *o, const float *lse, double *ratio, char *reason,
                        size_t reason_bytes);

@@ -222,7 +222,7 @@ bool reference_compare(const struct attention *a, const struct reference_rows *r
     work.stretches = calloc(count + 1, sizeof *work.stretches);
     if (work.stretches == NULL) {
         snprintf(reason, reason_bytes, "no memory for the comparison");
-        *ratio = (double)INFINITY;
+        *ratio = (double)NAN;
         return false;
     }
     parallel_for(count, compare_stretch, &work);

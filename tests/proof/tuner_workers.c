@@ -173,6 +173,34 @@ static void a_lost_device_ends_the_run_with_what_there_is(void **state)
     folder_remove(place.folder);
 }
 
+/* who ends a worker once - an operator, memory that ran out elsewhere - condemns no candidate, at whatever moment */
+static void an_end_from_outside_is_nobodys_fault(void **state)
+{
+    static const char *const moments[] = {"0.05", "0.2", "0.4", "0.6", "0.8", "1"};
+    for (int i = 0; i < test_size(3, 6); i++) {
+        struct place place;
+        struct tune_result result;
+        struct error error = {0};
+        char path[600], text[8192];
+        open_place(&place);
+        snprintf(
+            text, sizeof text,
+            "#!/bin/sh\nif [ ! -e '%s/once' ]; then touch '%s/once'; (sleep %s; kill -9 $$) & fi\nexec '%s' \"$@\"\n",
+            place.folder, place.folder, moments[i], measure);
+        write_program(&place, text, path);
+        use(path);
+        attune_status status = tune(&place, *state, "right half", (struct tune_options){0}, &result, &error);
+        skip_without_compiler(status, &error);
+        if (status != ATTUNE_OK) {
+            fail_msg("ended after %s s: %s", moments[i], error.message);
+        }
+        assert_string_equal(result.record.candidate, "twice/plain mode=right");
+        expect(&result, "half", "wrong", "");
+        tune_result_free(&result);
+        folder_remove(place.folder);
+    }
+}
+
 static void programs_that_are_no_workers_are_refused_by_name(void **state)
 {
     static const struct {
@@ -388,6 +416,7 @@ int main(void)
         cmocka_unit_test_teardown(finalists_return_when_their_worker_ends, use_the_usual),
         cmocka_unit_test_teardown(a_default_that_fails_in_the_rounds_leaves_the_others, use_the_usual),
         cmocka_unit_test_teardown(a_lost_device_ends_the_run_with_what_there_is, use_the_usual),
+        cmocka_unit_test_teardown(an_end_from_outside_is_nobodys_fault, use_the_usual),
         cmocka_unit_test_teardown(programs_that_are_no_workers_are_refused_by_name, use_the_usual),
         cmocka_unit_test_teardown(none_keeps_candidates_in_the_process, use_the_usual),
         cmocka_unit_test_teardown(a_stop_ends_a_hanging_candidate_too, use_the_usual),
