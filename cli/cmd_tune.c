@@ -334,7 +334,9 @@ static attune_status run(struct cli *cli, struct error *error)
     struct failures failures = {0};
     json_t *results = json_array();
     signal(SIGINT, interrupt);
-    for (int i = 0; i < problems.count && status == ATTUNE_OK && !interrupted; i++) {
+    int begun = 0;
+    for (; begun < problems.count && status == ATTUNE_OK && !interrupted; begun++) {
+        const int i = begun;
         struct error failure = {.message = ""};
         if (tune_one(cli, pool, store, &problems.items[i], &settings, results, &failure) != ATTUNE_OK) {
             failures_add(&failures, "tune", problems.count, &problems.items[i], &failure);
@@ -342,6 +344,13 @@ static attune_status run(struct cli *cli, struct error *error)
     }
     if (status == ATTUNE_OK) {
         status = failures_status(&failures, problems.count, "problems could not be tuned", error);
+    }
+    if (status == ATTUNE_OK &&
+        begun < problems.count) { /* what was found is kept, but not all was done that was asked */
+        json_set_whole(cli->result, "not_begun", problems.count - begun);
+        status = error_set(error, ATTUNE_TIMEOUT,
+                           "interrupted: %d of %d problems were not begun, the first of them number %d",
+                           problems.count - begun, problems.count, begun + 1);
     }
     json_object_set_new(cli->result, "results", results);
     if (store != NULL) {

@@ -302,6 +302,28 @@ static void a_count_is_told_of_all_there_are(void **state)
     says("  2 of 8  2 right  ");
 }
 
+/* what was found is kept, but who reads the exit code must not take the list for done */
+static void an_interrupted_list_tells_what_was_not_begun(void **state)
+{
+    (void)state;
+    if (!host_compiler_is_there()) {
+        skip();
+    }
+    const struct process_result *result = attune_in_shell(
+        "export ATTUNE_CACHE=\"$ATTUNE_CACHE.list\"\n"
+        "for n in 64 96 128; do echo \"n$n: attention.forward heads=2 seqlen_q=$n head_dim=64\"; done "
+        ">\"$ATTUNE_CACHE.txt\"\n"
+        "\"$0\" tune --problems \"$ATTUNE_CACHE.txt\" --device host & run=$!\n"
+        "tries=0\n"
+        "while [ $tries -lt 600 ] && ! \"$0\" cache journals | grep -q 'running .* [1-9][0-9]* right'; do\n"
+        "  sleep 0.1; tries=$((tries + 1))\n"
+        "done\n"
+        "kill -INT $run; wait $run");
+    exits_with(EXIT_IS_FAILED);
+    complains("2 of 3 problems were not begun, the first of them number 2");
+    assert_non_null(strstr(buffer_string(&result->output), "stopped before the others"));
+}
+
 /* without a budget there is none that could have ended; a candidate in the middle is not one looked at */
 static void an_interrupted_run_says_that_it_was_stopped(void **state)
 {
@@ -376,6 +398,7 @@ int main(void)
         cmocka_unit_test(a_killed_run_keeps_its_outcomes),
         cmocka_unit_test(a_count_is_told_of_all_there_are),
         cmocka_unit_test(an_interrupted_run_says_that_it_was_stopped),
+        cmocka_unit_test(an_interrupted_list_tells_what_was_not_begun),
         cmocka_unit_test(a_store_that_cannot_be_written_is_told),
         cmocka_unit_test(verify_counts_candidates),
     };
