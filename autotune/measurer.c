@@ -27,10 +27,10 @@ attune_status measurer_begin(struct measurer *measurer, const struct measurer_fa
 }
 
 attune_status measurer_check(struct measurer *measurer, const struct kernel_object *object, enum host_schedule schedule,
-                             double patience, struct verdict *verdict, struct error *error)
+                             bool companions, double patience, struct verdict *verdict, struct error *error)
 {
     measurer->fate = MEASURER_WELL;
-    return measurer->kind->check(measurer, object, schedule, patience, verdict, error);
+    return measurer->kind->check(measurer, object, schedule, companions, patience, verdict, error);
 }
 
 attune_status measurer_look(struct measurer *measurer, int slot, const struct kernel_object *object, double give_up,

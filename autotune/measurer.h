@@ -37,7 +37,7 @@ struct measurer_kind {
     attune_status (*open)(struct measurer *measurer, struct measurer_facts *facts, struct error *error);
     attune_status (*begin)(struct measurer *measurer, const struct judge_objects *judge, struct error *error);
     attune_status (*check)(struct measurer *measurer, const struct kernel_object *object, enum host_schedule schedule,
-                           double patience, struct verdict *verdict, struct error *error);
+                           bool companions, double patience, struct verdict *verdict, struct error *error);
     attune_status (*look)(struct measurer *measurer, int slot, const struct kernel_object *object, double give_up,
                           double *microseconds, struct error *error);
     attune_status (*drop)(struct measurer *measurer, int slot, struct error *error);
@@ -59,11 +59,12 @@ attune_status measurer_open(struct measurer *measurer, struct measurer_facts *fa
 attune_status measurer_begin(struct measurer *measurer, const struct measurer_facts *facts, struct generator *generator,
                              const struct object_road *road, const struct problem *problem, struct error *error);
 
-/* Every case of the problem, under one of the host device's schedules (GPUs have none). `patience` in microseconds: a
+/* Every case of the problem, under one of the host device's schedules (GPUs have none). `companions` false leaves out
+ * the small calls that were asked for when the measurer was made. `patience` in microseconds: a
  * launch at the problem's own sizes that takes longer ends the check, too_slow; 0: never. Wrong numbers give ATTUNE_OK
  * and right=false; ATTUNE_NO_MEMORY: there was none for the inputs and answers. */
 attune_status measurer_check(struct measurer *measurer, const struct kernel_object *object, enum host_schedule schedule,
-                             double patience, struct verdict *verdict, struct error *error);
+                             bool companions, double patience, struct verdict *verdict, struct error *error);
 
 /* A first impression of the time; the kernel stays loaded in the slot, whose former one is dropped. Slower than
  * `give_up` (0: none) it is not looked at longer. */

@@ -49,7 +49,7 @@ static attune_status create_checks(struct local *local, struct error *error)
             }
         }
         if (status == ATTUNE_OK && local->options.companions && local->checks[i] != NULL) {
-            oracle_device_with_companions(local->checks[i]);
+            oracle_device_companions(local->checks[i], true);
         }
     }
     return status;
@@ -137,7 +137,7 @@ static attune_status refuse_lost(struct local *local, struct error *error)
 }
 
 static attune_status local_check(struct measurer *measurer, const struct kernel_object *object,
-                                 enum host_schedule schedule, double patience, struct verdict *verdict,
+                                 enum host_schedule schedule, bool companions, double patience, struct verdict *verdict,
                                  struct error *error)
 {
     struct local *local = local_of(measurer);
@@ -148,6 +148,9 @@ static attune_status local_check(struct measurer *measurer, const struct kernel_
     attune_status status = ATTUNE_OK;
     if (local->on_host && local->options.runners == NULL) {
         host_device_set_schedule(schedule);
+    }
+    if (local->options.companions) {
+        oracle_device_companions(checks, companions);
     }
     if (patience > 0.0 || local->facts.timed) {
         status = oracle_device_patience(checks, patience, error);

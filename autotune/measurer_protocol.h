@@ -14,9 +14,9 @@
 
 enum measure_kind {
     MEASURE_HELLO = 101,
-    MEASURE_OPEN,   /* device, problem, templates, seed, timing -> facts */
+    MEASURE_OPEN,   /* device, problem, templates, seed, timing, companions -> facts */
     MEASURE_BEGIN,  /* reference, compare (both or neither) */
-    MEASURE_CHECK,  /* object, schedule, number: patience -> verdict */
+    MEASURE_CHECK,  /* object, schedule, companions, number: patience -> verdict */
     MEASURE_LOOK,   /* slot, object, number: give up -> number: microseconds */
     MEASURE_DROP,   /* slot */
     MEASURE_WARM,   /* slot, number: milliseconds */

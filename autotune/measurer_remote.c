@@ -114,10 +114,11 @@ static attune_status ask(struct remote *remote, struct buffer *frame, bool bound
 }
 
 static attune_status make_check(struct buffer *frame, const struct kernel_object *object, enum host_schedule schedule,
-                                double patience, struct error *error)
+                                bool companions, double patience, struct error *error)
 {
     message_begin(frame, MEASURE_CHECK);
     message_add_integer(frame, MEASURE_KEY_SCHEDULE, schedule);
+    message_add_integer(frame, MEASURE_KEY_COMPANIONS, companions);
     measure_add_number(frame, MEASURE_KEY_NUMBER, patience);
     attune_status status = measure_add_object(frame, MEASURE_KEY_OBJECT, object, error);
     return status == ATTUNE_OK ? message_end(frame, error) : status;
@@ -138,7 +139,7 @@ static attune_status probe(struct remote *remote, struct error *error)
                                            : lose(remote, "ten measuring processes ended one after another", "", error);
     }
     const struct kernel_object object = object_of(&remote->good);
-    attune_status status = make_check(&frame, &object, HOST_ROUND_ROBIN, 0.0, &why);
+    attune_status status = make_check(&frame, &object, HOST_ROUND_ROBIN, false, 0.0, &why);
     if (status == ATTUNE_OK) {
         status = ask(remote, &frame, false, &why);
     }
@@ -275,13 +276,13 @@ static attune_status remote_begin(struct measurer *measurer, const struct judge_
 }
 
 static attune_status remote_check(struct measurer *measurer, const struct kernel_object *object,
-                                  enum host_schedule schedule, double patience, struct verdict *verdict,
-                                  struct error *error)
+                                  enum host_schedule schedule, bool companions, double patience,
+                                  struct verdict *verdict, struct error *error)
 {
     struct remote *remote = remote_of(measurer);
     const struct message *reply = &remote->reply;
     *verdict = (struct verdict){.right = false};
-    attune_status status = make_check(&remote->frame, object, schedule, patience, error);
+    attune_status status = make_check(&remote->frame, object, schedule, companions, patience, error);
     if (status == ATTUNE_OK) {
         status = request_candidate(remote, true, error);
     }

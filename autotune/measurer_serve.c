@@ -122,6 +122,7 @@ static attune_status serve_check(struct service *service, const struct message *
     }
     if (status == ATTUNE_OK) {
         status = measurer_check(service->measurer, &object, (enum host_schedule)schedule,
+                                message_integer(request, MEASURE_KEY_COMPANIONS) != 0,
                                 measure_number(request, MEASURE_KEY_NUMBER), &verdict, error);
     }
     if (status == ATTUNE_OK) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 attune_status road_open(struct object_road *road, struct compiler_pool *pool, struct store *store,
                         const struct target *target, enum sanitize sanitize, bool accept_other, struct error *error)
@@ -208,6 +209,21 @@ attune_status object_obtain(const struct object_road *road, struct object_job *j
         buffer_free(&job->bytes);
     }
     return ATTUNE_OK;
+}
+
+void object_block(struct store *store, const struct target *target, const struct object_job *job, const char *outcome,
+                  const char *reason)
+{
+    struct blocked blocked = {.object = job->object, .created = (int64_t)time(NULL)};
+    struct error error;
+    target_format(target, blocked.target);
+    snprintf(blocked.candidate, sizeof blocked.candidate, "%s", job->name);
+    snprintf(blocked.outcome, sizeof blocked.outcome, "%s", outcome);
+    snprintf(blocked.reason, sizeof blocked.reason, "%.500s", reason);
+    if (store_blocked_put(store, &blocked, &error) != ATTUNE_OK) {
+        warn_once("blocked", "a candidate that was found %s cannot be noted down, the next run may use it again: %s",
+                  outcome, error.message);
+    }
 }
 
 void object_job_free(struct object_job *job)

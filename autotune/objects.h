@@ -18,7 +18,7 @@ struct object_road {
     struct target target;
     enum sanitize sanitize;
     bool accept_other; /* an object of the same source by another compiler will do */
-    bool heed_blocked; /* what the store knows to hang, crash or never finish compiling is not made */
+    bool heed_blocked; /* what the store knows to be wrong, to hang, crash or never finish compiling is not made */
     bool keep_bytes;   /* false: jobs only see to it that the store has the object (`compile --space`) */
     /* filled by road_open; identity is "" when the compiler is missing: then stored objects of others are all there is
      */
@@ -68,6 +68,11 @@ attune_status object_expand(struct generator *generator, const struct object_roa
 /* The binary: stored under the key, stored by another compiler if the road accepts that, or compiled and stored.
  * Thread-safe. Sets the job's status and message. */
 attune_status object_obtain(const struct object_road *road, struct object_job *job, struct error *error);
+
+/* Notes in the store that nobody should launch the object again, and why: "hung", "crashed", "wrong", "compile-error".
+ * A note that cannot be written is a warning. Not for sanitized objects, which are no plan's. */
+void object_block(struct store *store, const struct target *target, const struct object_job *job, const char *outcome,
+                  const char *reason);
 
 void object_job_free(struct object_job *job); /* frees what it owns, not itself */
 

@@ -104,8 +104,9 @@ bool family_case_compare(const struct oracle_case *test, void *const *outputs, s
 attune_status oracle_device_create(struct oracle *oracle, const struct driver *driver, int ordinal, bool guards,
                                    struct oracle_device **device, struct error *error);
 void oracle_device_destroy(struct oracle_device *device);
-/* Companions on this device too: the host device leaves them out otherwise, since they cost it a second a candidate. */
-void oracle_device_with_companions(struct oracle_device *device);
+/* Companions on this device from now on, or not: the host device leaves them out unless told, since they cost it
+ * seconds a candidate. */
+void oracle_device_companions(struct oracle_device *device, bool companions);
 /* Checks end early, too_slow, when a launch at the problem's own sizes takes longer, by device events; 0: never. */
 attune_status oracle_device_patience(struct oracle_device *device, double microseconds, struct error *error);
 /* Told before every piece of work that is in a candidate's hands (loading, each case's launch), and after it with NULL.

@@ -59,9 +59,9 @@ attune_status oracle_device_create(struct oracle *oracle, const struct driver *d
     return status;
 }
 
-void oracle_device_with_companions(struct oracle_device *device)
+void oracle_device_companions(struct oracle_device *device, bool companions)
 {
-    device->companions = true;
+    device->companions = companions;
 }
 
 attune_status oracle_device_patience(struct oracle_device *device, double microseconds, struct error *error)

@@ -191,6 +191,7 @@ static attune_status nothing_left(const struct tuning *t, struct error *error)
                  {"resources", ATTUNE_UNSUPPORTED}};
     struct buffer text = BUFFER_INIT;
     attune_status status = ATTUNE_TIMEOUT;
+    bool blocked = false;
     for (int k = (int)(sizeof kinds / sizeof kinds[0]) - 1; k >= 0; k--) {
         const struct tune_outcome *first = NULL;
         int count = 0;
@@ -204,12 +205,17 @@ static attune_status nothing_left(const struct tuning *t, struct error *error)
         if (first != NULL) {
             buffer_format(&text, "; %d %s (%s: %s)", count, kinds[k].outcome, first->id, first->reason);
             status = kinds[k].status;
+            if (strcmp(kinds[k].outcome, "blocked") == 0) {
+                blocked = true;
+                status = strncmp(first->reason, "wrong ", 6) == 0 ? ATTUNE_WRONG : status;
+            }
         }
     }
     if (t->road.toolchain != ATTUNE_OK) {
         status = t->road.toolchain;
     }
-    error_set(error, status, "none of %d candidates is usable%s", t->list.count, buffer_string(&text));
+    error_set(error, status, "none of %d candidates is usable%s%s", t->list.count, buffer_string(&text),
+              blocked ? "; `--retry-blocked` tries again what is blocked" : "");
     buffer_free(&text);
     return status;
 }
@@ -285,6 +291,7 @@ attune_status tune_run(struct generator *generator, struct compiler_pool *pool, 
         .problem = problem,
         .seed = options->seed,
         .timing = true,
+        .companions = true,
         .candidate_seconds = options->candidate_seconds,
         .deadline = options->budget_seconds > 0.0 ? clock_seconds() + options->budget_seconds : 0.0,
         .stop = options->stop};
@@ -304,7 +311,8 @@ attune_status tune_run_on(const struct driver *driver, int ordinal, struct gener
                                                  .seed = options->seed,
                                                  .driver = driver,
                                                  .ordinal = ordinal,
-                                                 .timing = true};
+                                                 .timing = true,
+                                                 .companions = true};
     struct measurer *measurer;
     memset(result, 0, sizeof *result);
     attune_status status = measurer_local(&local, &measurer, error);

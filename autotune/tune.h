@@ -19,7 +19,7 @@ struct tune_options {
     const char *candidates; /* file of candidate names, one a line; NULL: the space */
     uint64_t seed;
     double candidate_seconds; /* limit of one step of a candidate; 0: from the default's (measurer.h) */
-    bool retry_blocked;       /* candidates that hung, crashed or never finished compiling before are tried again */
+    bool retry_blocked;       /* what was wrong, hung, crashed or never finished compiling before is tried again */
     bool accept_stored;       /* objects of the same source by another compiler are used, and counted */
     const volatile int
         *stop; /* set to non-zero by a signal handler or another thread: as if the budget ended; may be NULL */

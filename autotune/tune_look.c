@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static const double give_up_factor = 3.0, pace_noise = 0.05;
 
@@ -27,19 +26,10 @@ static bool out_of_budget(const struct tuning *t)
     return t->deadline > 0.0 && clock_seconds() >= t->deadline - (t->facts.timed ? reserve : 0.0);
 }
 
-/* the next process does not try this object again */
+/* the next process neither tries this object again nor serves it */
 static void block(struct tuning *t, const struct object_job *job, const struct tune_outcome *outcome)
 {
-    struct blocked blocked = {.object = job->object, .created = (int64_t)time(NULL)};
-    struct error error;
-    target_format(&t->road.target, blocked.target);
-    snprintf(blocked.candidate, sizeof blocked.candidate, "%s", job->name);
-    snprintf(blocked.outcome, sizeof blocked.outcome, "%s", outcome->outcome);
-    snprintf(blocked.reason, sizeof blocked.reason, "%s", outcome->reason);
-    if (store_blocked_put(t->store, &blocked, &error) != ATTUNE_OK) {
-        warn_once("blocked", "a candidate that %s cannot be noted down, the next run will try it again: %s",
-                  outcome->outcome, error.message);
-    }
+    object_block(t->store, &t->road.target, job, outcome->outcome, outcome->reason);
 }
 
 void tuning_fail(struct tuning *t, const struct object_job *job, struct tune_outcome *outcome, const char *reason)
@@ -174,7 +164,14 @@ static attune_status check(struct tuning *t, struct object_job *job, int place, 
         counts->best_microseconds > 0.0) { /* a first launch may load code: some slack */
         patience = counts->best_microseconds * give_up_factor * t->pace + 300.0;
     }
-    attune_status status = measurer_check(t->measurer, &object, HOST_ROUND_ROBIN, patience, &verdict, &reason);
+    /* On the host device the first right one wins: it answers for other sizes, and is checked at them. For those after
+     * it that would cost seconds each; but none loses its note by less than what may have given it one. */
+    struct blocked note;
+    bool companions =
+        t->facts.timed || t->finalist_count == 0 ||
+        (t->options->retry_blocked && store_blocked_get(t->store, &job->object, &note, NULL) == ATTUNE_OK);
+    attune_status status =
+        measurer_check(t->measurer, &object, HOST_ROUND_ROBIN, companions, patience, &verdict, &reason);
     if (status == ATTUNE_NO_MEMORY && measurer_fate(t->measurer) == MEASURER_WELL) {
         tuning_set_outcome(outcome, "launch-failed", reason.message);
         return error_set(error, status, "%s", reason.message);
@@ -191,6 +188,7 @@ static attune_status check(struct tuning *t, struct object_job *job, int place, 
     if (!verdict.right) {
         tuning_set_outcome(outcome, "wrong", verdict.reason);
         counts->wrong++;
+        block(t, job, outcome);
         return ATTUNE_OK;
     }
     counts->verified++;

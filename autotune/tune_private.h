@@ -50,7 +50,7 @@ bool tuning_is_interrupted(const struct tuning *t);
 attune_status tuning_look_at_all(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
                                  struct error *error);
 /* The outcome of a candidate whose request failed, by what became of the device. One that hung or crashed is noted in
- * the store: the next process does not try its object again. */
+ * the store: the next process does not try its object again, nor serve it. */
 void tuning_fail(struct tuning *t, const struct object_job *job, struct tune_outcome *outcome, const char *reason);
 
 /* a right candidate whose kernel failed when it was sampled */

@@ -189,6 +189,14 @@ static void report_outcome(struct verifying *state, const struct object_job *job
     }
 }
 
+/* sanitized objects are nobody's plan: what they do is told alone */
+static void block(const struct verifying *state, const struct object_job *job, const char *outcome, const char *reason)
+{
+    if (state->options->notes != NULL && state->options->sanitize == SANITIZE_NONE) {
+        object_block(state->options->notes, &state->target, job, outcome, reason);
+    }
+}
+
 static attune_status check(struct verifying *state, const struct object_job *job, enum host_schedule schedule,
                            struct error *error)
 {
@@ -196,9 +204,12 @@ static attune_status check(struct verifying *state, const struct object_job *job
     const char *name = state->on_host ? host_schedule_name(schedule) : "";
     struct verdict verdict;
     struct error failure = {0};
-    attune_status status = measurer_check(state->measurer, &object, schedule, 0.0, &verdict, &failure);
+    attune_status status = measurer_check(state->measurer, &object, schedule, true, 0.0, &verdict, &failure);
     if (status == ATTUNE_OK) {
         report_outcome(state, job, name, verdict.right ? "right" : "wrong", &verdict, verdict.reason);
+        if (!verdict.right) {
+            block(state, job, "wrong", verdict.reason);
+        }
         return ATTUNE_OK;
     }
     enum measurer_fate fate = measurer_fate(state->measurer);
@@ -206,6 +217,9 @@ static attune_status check(struct verifying *state, const struct object_job *job
                        : fate == MEASURER_CRASHED                        ? "crashed"
                                                                          : "launch-failed";
     report_outcome(state, job, name, what, NULL, failure.message);
+    if (fate == MEASURER_HUNG || fate == MEASURER_CRASHED) {
+        block(state, job, what, failure.message);
+    }
     if (status == ATTUNE_NO_MEMORY && fate == MEASURER_WELL) {
         return error_set(error, status, "%s", failure.message);
     }

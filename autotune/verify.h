@@ -58,6 +58,7 @@ struct verify_options {
     double candidate_seconds; /* limit of one step of a candidate; 0: from the first right one's (measurer.h), of a
                                  sanitizer's launch 120 */
     struct store *store;      /* objects are taken from and put there; NULL: compiled anew and not kept */
+    struct store *notes;      /* what is wrong, hangs or crashes is noted there as blocked; NULL: nowhere */
 };
 
 struct verify_outcome {

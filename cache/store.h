@@ -4,7 +4,7 @@
  *   sources/<2 hex>/<64 hex>/<64 hex>                empty: source key -> objects made from it by any compiler
  *   records/<device>/<spec hash>/<shape>.<run>.json
  *   journals/<run>.jsonl
- *   blocked/<2 hex>/<64 hex>.json                    objects that hung, crashed or never finished compiling
+ *   blocked/<2 hex>/<64 hex>.json                    objects that were wrong, hung, crashed or never finished compiling
  *   rejected/                                        what failed its check, set aside
  *   tmp/                                             half-written files, until they are renamed into place
  *
@@ -105,7 +105,7 @@ struct blocked {
     char target[TARGET_TEXT_BYTES];
     struct digest object;
     char candidate[RECORD_CANDIDATE_BYTES];
-    char outcome[24]; /* hung, crashed, compile-error */
+    char outcome[24]; /* wrong, hung, crashed, compile-error */
     char reason[512];
     int64_t created; /* seconds since 1970 */
 };

@@ -1,5 +1,6 @@
-/* store_blocked.c - objects that nobody should launch again: a candidate hung or crashed with one, or its compile did
- * not end. blocked/<2 hex>/<64 hex>.json, named as the object is; a changed template or compiler is another object. */
+/* store_blocked.c - objects that nobody should launch again: a candidate was wrong, hung or crashed with one, or its
+ * compile did not end. blocked/<2 hex>/<64 hex>.json, named as the object is; a changed template or compiler is another
+ * object. */
 #include "cache/store_internal.h"
 
 #include "base/files.h"

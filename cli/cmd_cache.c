@@ -16,7 +16,7 @@ static const struct option options[] = {
      "prune: oldest unreferenced objects until the store is below 500MiB, 2GiB ..."},
     {"unreferenced", 0, OPTION_FLAG, false, NULL, "prune: objects that no record names"},
     {"blocked", 0, OPTION_FLAG, false, NULL,
-     "prune: what is known of candidates that hung or crashed: they are tried again"},
+     "prune: what is known of candidates that were wrong, hung or crashed: they are tried again"},
     {"rejected", 0, OPTION_FLAG, false, NULL, "prune: what was set aside, and old temporaries"},
     {"dry-run", 0, OPTION_FLAG, false, NULL, "prune: only tell what would go"},
     CLI_OPTION_JSON,

@@ -20,6 +20,7 @@ static const struct option options[] = {
      "host: also the small calls that hold every edge; GPUs always get them"},
     {"candidate-limit", 0, OPTION_DURATION, false, "TIME",
      "of one launch of a candidate (default: 20 times the first right one's, at least 10s)"},
+    CLI_OPTION_STORE,
     CLI_OPTION_JSON,
     CLI_OPTION_HELP,
     {0},
@@ -225,6 +226,7 @@ static attune_status run(struct cli *cli, struct error *error)
     struct verify_options settings;
     struct problem_list problems = {0};
     struct compiler_pool *pool = NULL;
+    struct store *store = NULL;
     char parameters[CANDIDATE_TEXT_BYTES];
     attune_status status = read_options(cli, &settings, error);
     if (status == ATTUNE_OK) {
@@ -233,6 +235,10 @@ static attune_status run(struct cli *cli, struct error *error)
     if (status == ATTUNE_OK) {
         status = cli_parameters(cli, 0, parameters, error);
         settings.candidate = parameters[0] != '\0' ? parameters : NULL;
+    }
+    if (status == ATTUNE_OK) {
+        status = store_open(options_text(&cli->options, "store"), &store, error);
+        settings.notes = store; /* what is found wrong is served to nobody */
     }
     if (status == ATTUNE_OK) {
         status = compiler_pool_create(NULL, &pool, error);
@@ -261,6 +267,7 @@ static attune_status run(struct cli *cli, struct error *error)
     if (pool != NULL) {
         compiler_pool_destroy(pool);
     }
+    store_close(store);
     problem_list_free(&problems);
     return status;
 }

@@ -194,7 +194,12 @@ static attune_status consider(struct gathering *g, const struct record *record, 
     struct problem its;
     struct blocked blocked;
     if (store_blocked_get(g->device->context->store, &record->object, &blocked, NULL) == ATTUNE_OK) {
-        return ATTUNE_OK; /* it hung or crashed since */
+        /* found out since, or on the way to another shape */
+        if (g->choices->blocked++ == 0) {
+            snprintf(g->choices->why_blocked, sizeof g->choices->why_blocked, "%.200s %s before: %.500s",
+                     record->candidate, blocked.outcome, blocked.reason);
+        }
+        return ATTUNE_OK;
     }
     if ((g->candidate != NULL && strcmp(g->candidate, record->candidate) != 0) ||
         choice_fits(g->device, record, g->problem, NULL) != ATTUNE_OK ||

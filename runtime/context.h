@@ -121,6 +121,8 @@ struct choices {
     struct choice **items; /* best first */
     int count;
     attune_rung best_dropped; /* highest rung that lowest_rung ruled out; 0 none */
+    int blocked;              /* records passed over since nobody should launch their objects */
+    char why_blocked[768];    /* the first one's name, what it did and why */
 };
 /* every stored record that can serve the problem, best first. `candidate` not NULL: only records of exactly that one */
 attune_status choose_records(attune_device *device, const struct problem *problem, attune_rung lowest,

@@ -31,6 +31,8 @@ struct request {
     const char *candidate; /* NULL: the best */
     bool own_compiler;     /* what another compiler made does not serve */
     int broken;            /* records that would serve, were their objects there */
+    int blocked;           /* records that are passed over: choices' */
+    char why_blocked[768];
 };
 
 /* ------------------------------------------------------------------------------------------------ store */
@@ -120,6 +122,8 @@ static attune_status plan_from_store(struct request *request, attune_plan **plan
         return status;
     }
     request->broken = 0;
+    request->blocked = choices.blocked;
+    memcpy(request->why_blocked, choices.why_blocked, sizeof request->why_blocked);
     status = error_set(error, ATTUNE_NOT_FOUND, "nothing stored serves it%s",
                        choices.best_dropped != 0 ? " (only plans below the lowest rung asked for)" : "");
     for (int i = 0; i < choices.count && status != ATTUNE_OK; i++) {
@@ -295,6 +299,10 @@ static attune_status refuse(const struct request *request, attune_status status,
     }
     if (request->broken > 0) {
         buffer_format(&text, " (%d records are, but their objects are gone or damaged)", request->broken);
+    }
+    if (request->blocked > 0) {
+        buffer_format(&text, " (%d records are passed over: %s; `attune cache prune --blocked` forgets that)",
+                      request->blocked, request->why_blocked);
     }
     buffer_format(&text, " on %s (%s), and %s; searched: ", target, request->device->facts.name, reason);
     choose_paths(request->device, request->specialisation, &text);

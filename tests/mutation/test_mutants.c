@@ -305,7 +305,7 @@ static void open_road(struct setting *setting, int number, const struct target *
     if (status != ATTUNE_OK) {
         fail_msg("%s: %s", setting->text, error.message);
     }
-    oracle_device_with_companions(road->device);
+    oracle_device_companions(road->device, true);
     road->open = true;
 }
 

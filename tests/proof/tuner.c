@@ -6,56 +6,12 @@
 #include "autotune/verify.h"
 #include "base/process.h"
 #include "runtime/attune.h"
-#include "tests/proof/tuner_family.h"
+#include "tests/proof/tuner_place.h"
 
 #include <math.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { CANDIDATES_MAX = 16 };
-static const double candidate_seconds = 3.0;
-
-/* a run's own folder for templates and store; the pool is the group's */
-struct place {
-    char folder[512], templates[600], store_folder[600];
-    const char *comment; /* of the template */
-    struct parts *parts;
-};
-
-static void open_place(struct place *place, struct parts *parts)
-{
-    place->parts = parts;
-    place->comment = "the first text";
-    assert_int_equal(folder_temporary(place->folder, sizeof place->folder, NULL), ATTUNE_OK);
-    assert_int_equal(path_join(place->templates, sizeof place->templates, place->folder, "templates", NULL), ATTUNE_OK);
-    assert_int_equal(path_join(place->store_folder, sizeof place->store_folder, place->folder, "store", NULL),
-                     ATTUNE_OK);
-    assert_int_equal(mkdir(place->templates, 0700), 0);
-}
-
-/* One run in what a new process would have: another generator, another store handle. */
-static attune_status tune(struct place *place, const char *modes, const char *factor, struct tune_options options,
-                          struct tune_result *result, struct error *error)
-{
-    struct generator *generator = tuner_family(place->templates, modes, factor, place->comment);
-    struct problem problem;
-    struct store *store;
-    assert_int_equal(store_open(place->store_folder, &store, NULL), ATTUNE_OK);
-    assert_int_equal(problem_parse(generator_schema(generator, "twice"), "twice n=300", &problem, NULL), ATTUNE_OK);
-    options.device = "host";
-    options.candidate_seconds = options.candidate_seconds > 0.0 ? options.candidate_seconds : candidate_seconds;
-    options.seed = 1;
-    attune_status status =
-        tune_run(generator, place->parts->pool, store, &problem, &options, NULL, NULL, result, error);
-    store_close(store);
-    generator_destroy(generator);
-    if (status == ATTUNE_NO_TOOLCHAIN) {
-        print_message("skipped: %s\n", error->message);
-        folder_remove(place->folder);
-        skip();
-    }
-    return status;
-}
 
 static const struct tune_outcome *outcome_of(const struct tune_result *result, const char *mode)
 {
@@ -152,7 +108,7 @@ static void candidates_that_hang_or_crash_end_alone_and_are_not_tried_again(void
         expect(&result, misbehaving[i].mode, "blocked", misbehaving[i].reason);
         assert_true(journal_has(&result, misbehaving[i].mode, "blocked"));
     }
-    expect(&result, "early", "wrong", "never written"); /* wrong costs little and may be another day's right */
+    expect(&result, "early", "blocked", "wrong before: ");
     tune_result_free(&result);
 
     /* asked for, they are tried again */
@@ -353,9 +309,23 @@ static void all_wrong_is_a_clear_error(void **state)
     open_place(&place, *state);
     assert_int_equal(tune(&place, "early half", "2", (struct tune_options){0}, &result, &error), ATTUNE_WRONG);
     assert_non_null(strstr(error.message, "none of 2 candidates is usable; 2 wrong"));
+    /* nor is it another day's right, until somebody says so */
+    assert_int_equal(tune(&place, "early half", "2", (struct tune_options){0}, &result, &error), ATTUNE_WRONG);
+    assert_non_null(strstr(error.message, "2 blocked"));
+    assert_non_null(strstr(error.message, "wrong before: "));
+    assert_non_null(strstr(error.message, "--retry-blocked"));
+    place.comment = "another text";
     /* a broken reference: nothing agrees with it, so nothing wins */
     assert_int_equal(tune(&place, "right early half", "2.5", (struct tune_options){0}, &result, &error), ATTUNE_WRONG);
     assert_non_null(strstr(error.message, "3 wrong"));
+    /* mended, which changes no kernel's text: whoever asks finds the right one, and later runs have it */
+    for (int round = 0; round < 2; round++) {
+        struct tune_options again = {.retry_blocked = round == 0};
+        assert_int_equal(tune(&place, "right early half", "2", again, &result, &error), ATTUNE_OK);
+        assert_string_equal(result.record.candidate, "twice/plain mode=right");
+        expect(&result, "half", round == 0 ? "wrong" : "blocked", "");
+        tune_result_free(&result);
+    }
     folder_remove(place.folder);
 }
 
