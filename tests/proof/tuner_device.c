@@ -82,10 +82,10 @@ static void the_right_one_wins_whatever_the_others_do(void **state)
 
 static void count(void *data, const struct verify_outcome *outcome, int done, int total)
 {
-    int *hung_and_failed = data;
+    int *hung_and_crashed = data;
     (void)done, (void)total;
-    hung_and_failed[0] += strcmp(outcome->outcome, "hung") == 0;
-    hung_and_failed[1] += strcmp(outcome->outcome, "failed") == 0;
+    hung_and_crashed[0] += strcmp(outcome->outcome, "hung") == 0;
+    hung_and_crashed[1] += strcmp(outcome->outcome, "crashed") == 0;
 }
 
 static void verification_goes_on_past_them(void **state)
