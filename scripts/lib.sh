@@ -112,6 +112,8 @@ install_build_packages() { # [tests]
   need have_libraries "libraries" "liblua5.4-dev libjansson-dev libsodium-dev"
   [ "${1:-}" != tests ] || need have_test_library "test library" "libcmocka-dev"
   [ "${1:-}" != tests ] || [ -e /usr/share/i18n/locales/de_DE ] || package_group "a locale with a decimal comma for tests" "locales" || true
+  [ "${1:-}" != tests ] || command -v python3 >/dev/null || package_group "the tests of the interface from Python" "python3" || true
+  [ "${1:-}" != tests ] || command -v strace >/dev/null || package_group "the test that watches every file that is made" "strace" || true
   [ -n "$MISSING" ] || return 0
   echo "cannot build without these:"
   printf '  %s\n' "${ABSENT[@]}"
