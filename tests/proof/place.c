@@ -231,10 +231,30 @@ void place_object(char hex[65])
     }
 }
 
+/* a build below a folder that is closed to others, such as root's home, cannot be run by them */
+static bool others_reach_the_build(void)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(setgroups(0, NULL) == 0 && setresgid(PLACE_NOBODY, PLACE_NOBODY, PLACE_NOBODY) == 0 &&
+                      setresuid(PLACE_NOBODY, PLACE_NOBODY, PLACE_NOBODY) == 0 && access(PLACE_ENGINE, X_OK) == 0
+                  ? 0
+                  : 1);
+    }
+    int status = 1;
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
 bool place_is_root(void)
 {
     if (geteuid() != 0) {
-        print_message("skipped: only root may act as two users\n");
+        print_message("skipped: only root can become another user\n");
+        return false;
+    }
+    if (!others_reach_the_build()) {
+        print_message("skipped: another user cannot reach %s: build below a folder that is open to others\n",
+                      PLACE_ENGINE);
         return false;
     }
     return true;
