@@ -32,7 +32,7 @@ eval "$CXX $flags '-I$WORK' '$HERE/outside.cpp' -o '$WORK/outside' '-Wl,-rpath,$
   fail "a C++ program by pkg-config"
 "$WORK/outside" "$WORK/store" "$WORK/trail" || fail "the C++ program"
 if [ -z "$SANITIZERS" ]; then
-  CMAKE_PREFIX_PATH=$PREFIX cmake -S "$HERE/consumer" -B "$WORK/consumer" -DPROGRAM="$HERE/outside.cpp" \
+  CMAKE_PREFIX_PATH=$PREFIX cmake -G Ninja -S "$HERE/consumer" -B "$WORK/consumer" -DPROGRAM="$HERE/outside.cpp" \
     -DGENERATED="$WORK" >"$WORK/cmake.log" 2>&1 && cmake --build "$WORK/consumer" >>"$WORK/cmake.log" 2>&1 ||
     { cat "$WORK/cmake.log"; fail "a C++ program by the CMake package"; }
   "$WORK/consumer/outside" "$WORK/store" "$WORK/trail" || fail "the C++ program built by CMake"
