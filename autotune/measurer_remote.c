@@ -31,6 +31,7 @@ struct remote {
     struct buffer frame, payload;
     struct message reply;
     struct measurer_facts facts;
+    bool opened; /* facts are known */
     struct kept slots[MEASURER_SLOTS];
     struct kept good; /* the first candidate that was right */
     double baseline;  /* seconds of the first checked candidate's slowest step */
@@ -164,7 +165,7 @@ static attune_status revive(struct remote *remote, struct error *error)
     if (measurer_worker_ready(&remote->worker)) {
         return ATTUNE_OK;
     }
-    bool again = remote->facts.bytes > 0;
+    const bool again = remote->opened;
     for (int i = 0; i < MEASURER_SLOTS; i++) {
         remote->slots[i].loaded = false;
     }
@@ -218,18 +219,14 @@ static attune_status request_candidate(struct remote *remote, bool bounded, stru
     return status == ATTUNE_OK ? status : error_set(error, status, "%s", again.message);
 }
 
-/* the requests that make a worker ready: once more in a new one when the first was ended */
+/* the requests that make a worker ready: once more in a new one when the first was ended, which revive makes */
 static attune_status ask_to_prepare(struct remote *remote, struct buffer *frame, struct error *error)
 {
     struct error why = {0};
     attune_status status = ask(remote, frame, false, &why);
     if (status != ATTUNE_OK && remote->base.fate == MEASURER_CRASHED && remote->worker.broke) {
-        bool opened = remote->facts.bytes > 0;
-        status = measurer_worker_start(&remote->worker, remote->program, remote->stop, &why);
-        if (status == ATTUNE_OK && opened) {
-            status = ask(remote, &remote->open_frame, false, &why);
-        }
-        if (status == ATTUNE_OK) {
+        status = revive(remote, &why);
+        if (status == ATTUNE_OK && !remote->opened) {
             status = ask(remote, frame, false, &why);
         }
         if (status != ATTUNE_OK) {
@@ -254,6 +251,7 @@ static attune_status remote_open(struct measurer *measurer, struct measurer_fact
         return error_prefix(error, "%s", remote->program);
     }
     remote->facts = *facts;
+    remote->opened = true;
     return ATTUNE_OK;
 }
 

@@ -51,9 +51,9 @@ static void hold_rounds(struct tuning *t, struct measure_result *results, int *r
         }
         *rounds = 0;
         enum measurer_fate fate = measurer_fate(t->measurer);
-        t->device_dead |= fate == MEASURER_LOST;
-        t->stopped |= fate == MEASURER_LOST || fate == MEASURER_INTERRUPTED;
         if (fate == MEASURER_LOST || fate == MEASURER_INTERRUPTED) {
+            t->device_dead |= fate == MEASURER_LOST;
+            t->stopped = true;
             return;
         }
         tuning_drop_finalist(t, t->sampled, why.message);

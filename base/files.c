@@ -298,17 +298,12 @@ attune_status file_check_output(const char *path, struct error *error)
     if (errno != ENOENT || (lstat(path, &link) == 0 && S_ISLNK(link.st_mode))) {
         return open_error(path, errno, error); /* also a link to nothing or to itself */
     }
-    char *folder = strdup(path);
+    char *folder = folder_of(path);
     if (folder == NULL) {
         return error_no_memory(error);
     }
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL) {
-        slash[slash == folder ? 1 : 0] = '\0';
-    }
-    const char *parent = slash != NULL ? folder : ".";
     attune_status status = ATTUNE_OK;
-    if (stat(parent, &facts) != 0 || access(parent, W_OK | X_OK) != 0) {
+    if (stat(folder, &facts) != 0 || access(folder, W_OK | X_OK) != 0) {
         status = open_error(path, errno, error);
     } else if (!S_ISDIR(facts.st_mode)) {
         status = open_error(path, ENOTDIR, error);

@@ -91,8 +91,6 @@ attune_status compile_defaults(struct cli *cli, struct compiler_pool *pool, cons
         status = cli_store_took_all(store, error);
     }
     table_end(&table, cli->json ? NULL : stdout);
-    if (store != NULL) {
-        store_close(store);
-    }
+    store_close(store);
     return status;
 }
