@@ -5,6 +5,7 @@
 #include "cache/store.h"
 #include "generator/compiler.h"
 #include "generator/generator.h"
+#include "public_arguments.h"
 #include "runtime/attune.h"
 
 #include <math.h>
@@ -88,31 +89,12 @@ static void launch_is_right(struct place *place, const attune_plan *plan, const 
     float *lse = malloc(c.rows.count * sizeof *lse + 1);
     memset(o, 0xff, (size_t)a->o.span * dtype_size(a->o.dtype));
     memset(lse, 0xff, c.rows.count * sizeof *lse);
-    attune_attention_arguments arguments = {.size = sizeof arguments,
-                                            .q = c.q,
-                                            .k = c.k,
-                                            .v = c.v,
-                                            .o = o,
-                                            .lse = a->lse ? lse : NULL,
-                                            .batch = a->batch,
-                                            .heads = a->heads,
-                                            .kv_heads = a->kv_heads,
-                                            .seqlen_q = a->seqlen_q,
-                                            .seqlen_k = a->seqlen_k,
-                                            .explicit_strides = 1,
-                                            .explicit_sizes = 1,
-                                            .q_batch_stride = a->q.batch_stride,
-                                            .q_seq_stride = a->q.seq_stride,
-                                            .q_head_stride = a->q.head_stride,
-                                            .k_batch_stride = a->k.batch_stride,
-                                            .k_seq_stride = a->k.seq_stride,
-                                            .k_head_stride = a->k.head_stride,
-                                            .v_batch_stride = a->v.batch_stride,
-                                            .v_seq_stride = a->v.seq_stride,
-                                            .v_head_stride = a->v.head_stride,
-                                            .o_batch_stride = a->o.batch_stride,
-                                            .o_seq_stride = a->o.seq_stride,
-                                            .o_head_stride = a->o.head_stride};
+    attune_attention_arguments arguments = public_arguments(a);
+    arguments.q = c.q;
+    arguments.k = c.k;
+    arguments.v = c.v;
+    arguments.o = o;
+    arguments.lse = a->lse ? lse : NULL;
     if (attune_launch_attention(plan, &arguments, NULL, NULL, 0) != ATTUNE_OK) {
         message(place, why);
         fail_msg("%s", why);

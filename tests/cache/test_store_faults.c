@@ -1,4 +1,5 @@
 /* test_store_faults.c - the store when things go wrong: damaged entries, hostile folders, full and read-only disks. */
+#include "damage.h"
 #include "fixture.h"
 
 #include "base/files.h"
@@ -47,35 +48,11 @@ static void rewrite(const char *path, const char *bytes, size_t length)
     assert_int_equal(file_publish(path, bytes, length, NULL), ATTUNE_OK);
 }
 
-static void cut(const char *path, int sixteenths)
-{
-    struct stat facts;
-    assert_int_equal(stat(path, &facts), 0);
-    assert_int_equal(truncate(path, facts.st_size * sixteenths / 16), 0);
-}
-
-static void flip(const char *path, int seed)
-{
-    struct buffer bytes = BUFFER_INIT;
-    assert_int_equal(file_read(path, 1 << 20, &bytes, NULL), ATTUNE_OK);
-    size_t at = (size_t)seed * 2654435761u % bytes.length;
-    bytes.data[at] ^= (char)(1 << (seed % 8));
-    rewrite(path, bytes.data, bytes.length);
-    buffer_free(&bytes);
-}
-
 static void put_folder(const char *path, int step)
 {
     (void)step;
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0700), 0);
-}
-
-static void put_fifo(const char *path, int step)
-{
-    (void)step;
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(mkfifo(path, 0600), 0);
 }
 
 static void put_link(const char *path, int step)
@@ -100,26 +77,20 @@ static void put_tail(const char *path, int step)
     fclose(file);
 }
 
-static void open_to_others(const char *path, int step)
-{
-    (void)step;
-    assert_int_equal(chmod(path, 0666), 0);
-}
-
 static void every_damage_of_an_object_is_set_aside_and_repaired(void **state)
 {
     for (int i = 0; i < 16; i++) {
-        check_damage(*state, cut, i);
+        check_damage(*state, damage_cut, i);
     }
     for (int i = 1; i <= 200; i++) {
-        check_damage(*state, flip, i);
+        check_damage(*state, damage_flip, i);
     }
     check_damage(*state, put_folder, 0);
-    check_damage(*state, put_fifo, 0);
+    check_damage(*state, damage_fifo, 0);
     check_damage(*state, put_link, 0);
     check_damage(*state, put_text, 0);
     check_damage(*state, put_tail, 0);
-    check_damage(*state, open_to_others, 0);
+    check_damage(*state, damage_open_to_others, 0);
 }
 
 static void a_good_object_under_a_wrong_name_is_refused(void **state)
@@ -157,8 +128,8 @@ static int records_of(struct store *store, struct record *like)
 
 static void every_damage_of_a_record_is_set_aside(void **state)
 {
-    static void (*const damages[])(const char *, int) = {cut,      flip,     put_folder, put_fifo,
-                                                         put_link, put_text, put_tail,   open_to_others};
+    static void (*const damages[])(const char *, int) = {damage_cut, damage_flip, put_folder, damage_fifo,
+                                                         put_link,   put_text,    put_tail,   damage_open_to_others};
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
         struct store *store = fixture_store(*state);
         struct record record;
@@ -178,8 +149,8 @@ static void every_damage_of_a_record_is_set_aside(void **state)
 /* B27: a note of a blocked object blocks what it names and nothing else, whatever somebody does to the file */
 static void every_damage_of_a_blocked_note_is_set_aside(void **state)
 {
-    static void (*const damages[])(const char *, int) = {cut,      put_folder, put_fifo,      put_link,
-                                                         put_text, put_tail,   open_to_others};
+    static void (*const damages[])(const char *, int) = {damage_cut, put_folder, damage_fifo,          put_link,
+                                                         put_text,   put_tail,   damage_open_to_others};
     struct blocked note = {.target = "gfx906", .candidate = "a/b c=1", .outcome = "hung", .reason = "\xff \"no\" end"};
     struct blocked found;
     struct object_header header;
@@ -238,7 +209,7 @@ static void verify_repairs_only_when_told(void **state)
     char path[4096];
     fixture_put(store, 1);
     fixture_object_path(*state, 1, path);
-    cut(path, 8);
+    damage_cut(path, 8);
     assert_int_equal(store_verify(store, false, &verdict, NULL), ATTUNE_OK);
     assert_int_equal(verdict.bad, 1);
     assert_int_equal(access(path, F_OK), 0);

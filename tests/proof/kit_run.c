@@ -1,5 +1,6 @@
 /* kit_run.c - one candidate on one call: device memory, the launch, what every run must leave behind. */
 #include "kit_private.h"
+#include "tests/autotune/public_arguments.h"
 
 #include "autotune/guarded.h"
 
@@ -245,40 +246,20 @@ static attune_plan *prepare(struct proof *proof, struct proof_call *call)
 static attune_attention_arguments arguments_of(const struct proof_call *call, const struct loaded *loaded)
 {
     const struct attention *a = &call->a;
-    return (attune_attention_arguments){
-        .size = sizeof(attune_attention_arguments),
-        .q = loaded->pointers[PROOF_Q],
-        .k = loaded->pointers[PROOF_K],
-        .v = loaded->pointers[PROOF_V],
-        .o = loaded->pointers[PROOF_O],
-        .lse = loaded->lse.data,
-        .batch = a->batch,
-        .heads = a->heads,
-        .kv_heads = a->kv_heads,
-        .seqlen_q = a->seqlen_q,
-        .seqlen_k = a->seqlen_k,
-        .q_batch_stride = a->q.batch_stride,
-        .q_seq_stride = a->q.seq_stride,
-        .q_head_stride = a->q.head_stride,
-        .k_batch_stride = a->k.batch_stride,
-        .k_seq_stride = a->k.seq_stride,
-        .k_head_stride = a->k.head_stride,
-        .v_batch_stride = a->v.batch_stride,
-        .v_seq_stride = a->v.seq_stride,
-        .v_head_stride = a->v.head_stride,
-        .o_batch_stride = a->o.batch_stride,
-        .o_seq_stride = a->o.seq_stride,
-        .o_head_stride = a->o.head_stride,
-        .explicit_strides = 1,
-        .explicit_sizes = 1,
-        .scale = (double)a->scale,
-        .dropout = call->probability,
-        .explicit_dropout = 1,
-        .seed = loaded->seed != NULL ? ~a->seed : a->seed,
-        .offset = loaded->offset != NULL ? a->offset ^ 1 : a->offset,
-        .seed_pointer = loaded->seed,
-        .offset_pointer = loaded->offset,
-    };
+    attune_attention_arguments arguments = public_arguments(a);
+    arguments.q = loaded->pointers[PROOF_Q];
+    arguments.k = loaded->pointers[PROOF_K];
+    arguments.v = loaded->pointers[PROOF_V];
+    arguments.o = loaded->pointers[PROOF_O];
+    arguments.lse = loaded->lse.data;
+    arguments.scale = (double)a->scale;
+    arguments.dropout = call->probability;
+    arguments.explicit_dropout = 1;
+    arguments.seed = loaded->seed != NULL ? ~a->seed : a->seed;
+    arguments.offset = loaded->offset != NULL ? a->offset ^ 1 : a->offset;
+    arguments.seed_pointer = loaded->seed;
+    arguments.offset_pointer = loaded->offset;
+    return arguments;
 }
 
 static void run_public(struct proof *proof, struct proof_call *call)

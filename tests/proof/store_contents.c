@@ -1,5 +1,6 @@
 /* store_contents.c - B10: whatever lies in a store, the numbers are right, what is damaged is made again once with one
  * warning, and the next process finds a good entry. */
+#include "tests/cache/damage.h"
 #include "tests/proof/place.h"
 #include "tests/proof/store.h"
 #include "tests/size.h"
@@ -55,23 +56,6 @@ static void read_whole(const char *path, struct buffer *bytes)
 
 /* ---- damages; `step` is of the kinds that have several ---- */
 
-static void cut(const char *path, int sixteenths)
-{
-    struct stat facts;
-    assert_int_equal(stat(path, &facts), 0);
-    assert_int_equal(truncate(path, facts.st_size * sixteenths / 16), 0);
-}
-
-static void flip(const char *path, int seed)
-{
-    struct buffer bytes = BUFFER_INIT;
-    read_whole(path, &bytes);
-    size_t at = (size_t)seed * 2654435761u % bytes.length;
-    bytes.data[at] = (char)(bytes.data[at] ^ (1 << seed % 8));
-    assert_int_equal(file_publish(path, bytes.data, bytes.length, NULL), ATTUNE_OK);
-    buffer_free(&bytes);
-}
-
 static void put_folder(const char *path, int step)
 {
     (void)step;
@@ -80,13 +64,6 @@ static void put_folder(const char *path, int step)
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(inner, sizeof inner, "%s/inner", path);
     assert_int_equal(file_write(inner, "x", 1, NULL), ATTUNE_OK); /* so that no rmdir or rename over it helps */
-}
-
-static void put_fifo(const char *path, int step)
-{
-    (void)step;
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(mkfifo(path, 0600), 0);
 }
 
 static void put_link(const char *path, int step)
@@ -108,12 +85,6 @@ static void put_huge(const char *path, int step)
     assert_int_equal(truncate(path, (off_t)1 << 40), 0); /* sparse: reading it whole would be the end */
 }
 
-static void open_to_all(const char *path, int step)
-{
-    (void)step;
-    assert_int_equal(chmod(path, 0666), 0);
-}
-
 /* after the damage: right numbers, so many compiles, one warning, an entry set aside; and then all is well again */
 static void check(const char *what, int step, int compiles)
 {
@@ -132,9 +103,9 @@ struct damage {
     const char *name;
     void (*make)(const char *path, int step);
 };
-static const struct damage whole[] = {{"a folder", put_folder},   {"a FIFO", put_fifo},
+static const struct damage whole[] = {{"a folder", put_folder},   {"a FIFO", damage_fifo},
                                       {"a link", put_link},       {"a text", put_text},
-                                      {"a sparse TiB", put_huge}, {"an open mode", open_to_all}};
+                                      {"a sparse TiB", put_huge}, {"an open mode", damage_open_to_others}};
 
 /* the object of the plan: damaged in every way it is compiled once, and the bytes are those of before */
 void every_damaged_object_is_rebuilt_once(void **state)
@@ -151,12 +122,12 @@ void every_damaged_object_is_rebuilt_once(void **state)
     read_whole(first, &before);
     for (int step = 0; step < 16; step += test_size(6, 1)) {
         fresh_copy();
-        cut(path, step);
+        damage_cut(path, step);
         check("a cut at sixteenth", step, 1);
     }
     for (int step = 1; step <= test_size(4, 200); step++) {
         fresh_copy();
-        flip(path, step);
+        damage_flip(path, step);
         check("a flipped bit", step, 1);
         read_whole(path, &after);
         assert_int_equal(before.length, after.length);
@@ -198,23 +169,8 @@ static void put_another_object(char *path)
 static void reseal(const char *path, const char *from, const char *to)
 {
     struct buffer text = BUFFER_INIT, changed = BUFFER_INIT;
-    struct digest digest;
-    char hex[DIGEST_HEX_BYTES];
     read_whole(path, &text);
-    char *check_at = strstr(text.data, ",\"check\"");
-    assert_non_null(check_at);
-    strcpy(check_at, "}");
-    char *at = strstr(text.data, from);
-    if (at == NULL) {
-        fail_msg("%s is not in %s", from, text.data);
-    }
-    buffer_append(&changed, text.data, (size_t)(at - text.data));
-    buffer_text(&changed, to);
-    buffer_text(&changed, at + strlen(from));
-    digest_of(changed.data, changed.length, &digest);
-    digest_hex(&digest, hex);
-    changed.length--;
-    buffer_format(&changed, ",\"check\":\"%s\"}\n", hex);
+    damage_resealed(&text, from, to, &changed);
     assert_int_equal(file_publish(path, changed.data, changed.length, NULL), ATTUNE_OK);
     buffer_free(&text);
     buffer_free(&changed);
@@ -253,13 +209,13 @@ void every_damaged_record_is_made_again(void **state)
     for (int step = 0; step < 16; step += test_size(6, 1)) {
         fresh_copy();
         path_of_record(path);
-        cut(path, step);
+        damage_cut(path, step);
         check("a record cut at sixteenth", step, 0);
     }
     for (int step = 1; step <= test_size(4, 200); step++) {
         fresh_copy();
         path_of_record(path);
-        flip(path, step);
+        damage_flip(path, step);
         check("a flipped bit of a record", step, 0);
     }
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
