@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum value_kind {
-    VALUE_HEX,    /* char[], lower-case hex, not empty */
+    VALUE_HEX,    /* char[], lower-case hex; empty only where optional: the line has no such field then */
     VALUE_WORD,   /* char[], lower-case letters and '-', not empty */
     VALUE_TEXT,   /* char[], one line without control characters */
     VALUE_PROSE,  /* char[], anything but a NUL */
@@ -64,6 +64,8 @@ static const struct line_field outcome_fields[] = {
     ROW(journal_outcome, what.registers, "registers", VALUE_AMOUNT, false),
     ROW(journal_outcome, what.scratch_bytes, "scratch_bytes", VALUE_AMOUNT, false),
     ROW(journal_outcome, what.shared_bytes, "shared_bytes", VALUE_AMOUNT, false),
+    ROW(journal_outcome, what.object, "object", VALUE_HEX, true),
+    ROW(journal_outcome, what.binary, "binary", VALUE_HEX, true),
     {0},
 };
 static const struct line_field end_fields[] = {
@@ -149,7 +151,10 @@ bool journal_line_format(enum journal_kind kind, const void *values, struct buff
     json_t *root = json_object();
     bool good = json_object_set_new(root, "kind", json_string(kinds[kind].name)) == 0;
     for (const struct line_field *field = kinds[kind].fields; field->name != NULL; field++) {
-        good &= json_object_set_new(root, field->name, field_value(field, (const char *)values + field->offset)) == 0;
+        const char *at = (const char *)values + field->offset;
+        if (field->kind != VALUE_HEX || !field->optional || *at != '\0') {
+            good &= json_object_set_new(root, field->name, field_value(field, at)) == 0;
+        }
     }
     char *line = good ? json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
     locale_leave(previous);

@@ -226,6 +226,23 @@ void object_block(struct store *store, const struct target *target, const struct
     }
 }
 
+attune_status object_binary(const struct object_job *job, struct digest *binary)
+{
+    struct digest_state state;
+    json_t *launch = launch_to_json(&job->launch);
+    char *text = launch != NULL ? json_dumps(launch, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    json_decref(launch);
+    if (text == NULL) {
+        return ATTUNE_NO_MEMORY;
+    }
+    digest_begin(&state);
+    digest_field(&state, job->bytes.data, job->bytes.length);
+    digest_field(&state, text, strlen(text));
+    digest_end(&state, binary);
+    free(text);
+    return ATTUNE_OK;
+}
+
 void object_job_free(struct object_job *job)
 {
     free(job->source);

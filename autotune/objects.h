@@ -74,6 +74,9 @@ attune_status object_obtain(const struct object_road *road, struct object_job *j
 void object_block(struct store *store, const struct target *target, const struct object_job *job, const char *outcome,
                   const char *reason);
 
+/* Digest of a finished job's bytes and launch: where it is equal nothing can differ when they run. ATTUNE_NO_MEMORY. */
+attune_status object_binary(const struct object_job *job, struct digest *binary);
+
 void object_job_free(struct object_job *job); /* frees what it owns, not itself */
 
 /* Jobs of a list of candidates, in the list's order, while threads work ahead of the reader. */

@@ -48,6 +48,8 @@ struct tune_outcome { /* one line of the journal */
     char reason[512];
     double microseconds, spread; /* median and MAD over rounds; 0 when not timed */
     int registers, scratch_bytes, shared_bytes;
+    char object[DIGEST_HEX_BYTES]; /* name in the store: source and compiler; "" when it was not expanded */
+    char binary[DIGEST_HEX_BYTES]; /* of the object's bytes and launch: equal where nothing differs; "" not compiled */
 };
 
 /* why not every candidate was looked at */

@@ -205,6 +205,17 @@ static attune_status check(struct tuning *t, struct object_job *job, int place, 
     return ATTUNE_OK;
 }
 
+static void name_object(const struct object_job *job, struct tune_outcome *outcome)
+{
+    struct digest digest;
+    if (job->source_bytes > 0) {
+        digest_hex(&job->object, outcome->object);
+    }
+    if (job->status == ATTUNE_OK && object_binary(job, &digest) == ATTUNE_OK) {
+        digest_hex(&digest, outcome->binary);
+    }
+}
+
 static attune_status look_at(struct tuning *t, struct object_job *job, int place, struct error *error)
 {
     struct tune_progress *counts = &t->result->counts;
@@ -216,6 +227,7 @@ static attune_status look_at(struct tuning *t, struct object_job *job, int place
     outcome->shared_bytes = job->resources.shared_bytes >= 0
                                 ? job->resources.shared_bytes + (int)job->launch.dynamic_shared_bytes
                                 : (int)(job->launch.static_shared_bytes + job->launch.dynamic_shared_bytes);
+    name_object(job, outcome);
     if (job->blocked) {
         tuning_set_outcome(outcome, "blocked", job->message);
         counts->screened_out++;

@@ -42,6 +42,8 @@ static void assert_same_outcome(const struct tune_outcome *a, const struct tune_
     assert_true(fabs(a->spread - b->spread) <= 1e-8 * b->spread);
     assert_int_equal(a->registers, b->registers);
     assert_int_equal(a->scratch_bytes, b->scratch_bytes);
+    assert_string_equal(a->object, b->object);
+    assert_string_equal(a->binary, b->binary);
     assert_int_equal(a->shared_bytes, b->shared_bytes);
 }
 
@@ -157,6 +159,7 @@ static void odd_values_come_back_as_what_is_nearest(void **state)
     outcome.spread = NAN;
     outcome.registers = -7;
     outcome.scratch_bytes = INT32_MAX;
+    memset(outcome.binary, 'a', sizeof outcome.binary - 1); /* without `object`: it was not expanded here */
     bool commas = comma_locale_enter();
     assert_int_equal(journal_open(&journal, parts->store, run_id, NULL), ATTUNE_OK);
     journal_write_begin(&journal, &begin);
@@ -179,6 +182,8 @@ static void odd_values_come_back_as_what_is_nearest(void **state)
     assert_true(reading.outcomes[0].what.spread == 0.0);
     assert_int_equal(reading.outcomes[0].what.registers, -1);
     assert_int_equal(reading.outcomes[0].what.scratch_bytes, INT32_MAX);
+    assert_string_equal(reading.outcomes[0].what.binary, outcome.binary);
+    assert_string_equal(reading.outcomes[0].what.object, "");
     assert_false(reading.has_end);
     journal_reading_free(&reading);
     buffer_free(&text);
