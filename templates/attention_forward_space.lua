@@ -5,6 +5,7 @@
 -- Parameters that change nothing in each other are varied one at a time, not as a product; the reasons say so.
 
 local shape = import("attention_forward_shape")
+local pruning = import("attention_forward_pruning")
 local derive, element_bytes = shape.derive, shape.element_bytes
 
 local space = {}
@@ -55,7 +56,7 @@ space.constraints = {
       end },
     { doc = "exact=lengths removes tail checks and nothing else",
       check = function(c)
-          if c.exact == "lengths" and (c.lds_layout ~= "padded" or c.prefetch ~= "registers" or c.block_q ~= 64
+          if c.exact == "lengths" and not pruning.exact_anywhere and (c.lds_layout ~= "padded" or c.prefetch ~= "registers" or c.block_q ~= 64
                   or c.q_in ~= "shared") then
               return refuse("compiled lengths only remove tail checks: tried only with lds_layout=padded, prefetch=registers, "
                   .. "q_in=shared, block_q=64")
@@ -69,7 +70,7 @@ space.constraints = {
                   and (c.block_q > decode_block or c.lds_type == "float") then
               return refuse("dot2 does two multiplies an instruction: fma with larger blocks or lds_type=float " .. plain_only)
           elseif fit and c.multiply == "fma" and c.lds_type == "storage" and t.maker == "nvidia"
-                  and element_bytes(p.k_dtype) == 2 and (c.lds_layout ~= "padded" or c.q_in ~= "shared") and c.block_q > decode_block then
+                  and not pruning.storage_anywhere and element_bytes(p.k_dtype) == 2 and (c.lds_layout ~= "padded" or c.q_in ~= "shared") and c.block_q > decode_block then
               return refuse("%s converts 16-bit elements at every use: lds_type=storage tried only with lds_layout=padded, "
                   .. "q_in=shared", t.name)
           elseif fit and c.multiply == "fma" and c.lds_type == "float" and shape.mixes(p, t) and not plain(c) then
@@ -118,14 +119,15 @@ space.constraints = {
                   return refuse("q_in=registers and prefetch=registers want the same registers when block_q > %d", decode_block)
               end
               local balance = c.tile_q * c.tile_k * 4 / (c.tile_q + c.tile_k)
-              local least = shape.roomy(t) and 6 or 5
-              if c.block_q * c.block_k >= 2048 and balance >= least or derive(c, p, t).cramped then
+              local least = shape.roomy(t) and pruning.balance_roomy or pruning.balance
+              if c.block_q * c.block_k >= pruning.tile and balance >= least or derive(c, p, t).cramped then
                   return true
               elseif balance < least then
                   return refuse("tile_q=%d tile_k=%d: %.1f multiplies for each 16-byte read; below %d the reads decide", c.tile_q,
                       c.tile_k, balance, least)
               end
-              return refuse("block_q * block_k = %d: below 2048 the barriers cost more than the tile", c.block_q * c.block_k)
+              return refuse("block_q * block_k = %d: below %d the barriers cost more than the tile", c.block_q * c.block_k,
+                  pruning.tile)
           end
           if c.lds_layout == "row" or (c.lds_layout == "xor" and c.multiply ~= "dot2") then
               return refuse("block_q=%d is for decoding: memory decides, lds_layout=%s tried only with larger blocks", c.block_q,

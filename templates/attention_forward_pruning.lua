@@ -1,0 +1,11 @@
+-- attention_forward_pruning.lua: how far the portable template's space is pruned of what is not expected to pay.
+--
+-- A folder of ATTUNE_TEMPLATE_PATH with a file of this name searches another space: bench/spaces has a wider one.
+
+return {
+    exact_anywhere = false, -- compiled lengths with every layout, not only in one corner
+    storage_anywhere = false, -- 16-bit elements in shared memory with every layout where they are converted at each use
+    balance_roomy = 6, -- least multiplies for each 16-byte read of shared memory: where registers abound,
+    balance = 5, -- and elsewhere
+    tile = 2048, -- least block_q * block_k
+}
