@@ -255,6 +255,7 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
     if (status == ATTUNE_OK) {
         status = publish(t, winner, error);
     }
+    result->ending = ending_of(t); /* of a run without a winner too: the device may be lost */
     end_journal(t, status == ATTUNE_OK);
     if (status == ATTUNE_OK) {
         result->operations = t->facts.operations;

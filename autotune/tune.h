@@ -67,9 +67,9 @@ struct tune_result {
     struct tune_progress counts;
     struct tune_outcome *outcomes; /* free() */
     int outcome_count;
-    int listed; /* candidates there are; outcomes are those that budget_candidates leaves of them */
-    enum tune_ending ending;
-    double operations; /* floating-point operations of the problem */
+    int listed;              /* candidates there are; outcomes are those that budget_candidates leaves of them */
+    enum tune_ending ending; /* also of a run that failed */
+    double operations;       /* floating-point operations of the problem */
     char journal[512];
 };
 

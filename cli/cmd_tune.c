@@ -1,16 +1,19 @@
 /* cmd_tune.c - `attune tune`: find the fastest right candidate and keep it in the store. */
-#include "autotune/tune.h"
 #include "cli/cli.h"
+#include "cli/device_list.h"
 #include "cli/progress.h"
 #include "cli/table.h"
+#include "cli/tune_jobs.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct option options[] = {
     CLI_OPTION_PROBLEM,
     {"problems", 0, OPTION_TEXT, false, "FILE", "a problem a line, # comments"},
-    CLI_OPTION_DEVICE,
+    {"device", 0, OPTION_TEXT, false, "D,...",
+     "cuda:0, hip:1, host, several with commas between them, or all; the first GPU, else host, when left out"},
     {"budget", 0, OPTION_DURATION, false, "TIME", "time for each problem: 60s, 5m, 1h"},
     {"count", 0, OPTION_COUNT, false, "N", "at most N candidates for each problem"},
     {"candidate-limit", 0, OPTION_DURATION, false, "TIME",
@@ -164,32 +167,109 @@ static void interrupt(int number)
     signal(number, SIG_DFL);
 }
 
+/* what is shown while devices work, and kept of what they found */
 struct watch {
+    const struct device_list *devices;
+    const struct tune_jobs *jobs;
+    json_t **rows; /* by job; NULL: no result */
+    int ended;     /* jobs */
+    struct failures failures;
     struct progress progress;
-    bool told_bytes;
-    const char *name; /* of the problem, "" when it has none */
+    int told_bytes[DEVICES_MAX]; /* 1 + the job whose bytes were said last */
+    char now[DEVICES_MAX][160];  /* what each of several devices is at */
 };
 
-static void report(void *data, const struct tune_progress *now)
+static bool has_several(const struct watch *watch)
 {
-    struct watch *watch = data;
-    if (!watch->told_bytes && now->device_bytes > 0) {
+    return watch->devices->count > 1;
+}
+
+/* "cuda:1: llama: ", as far as there are several devices and the problem has a name */
+static void say_where(const struct watch *watch, int device, int job)
+{
+    const char *name = watch->jobs->jobs[job].problem->name;
+    fprintf(stderr, "attune tune: %s%s%s%s", has_several(watch) ? watch->devices->items[device].name : "",
+            has_several(watch) ? ": " : "", name, name[0] != '\0' ? ": " : "");
+}
+
+static void say_bytes(struct watch *watch, int device, int job, const struct tune_progress *now)
+{
+    if (watch->told_bytes[device] != job + 1 && now->device_bytes > 0) {
         char bytes[32];
         format_bytes(now->device_bytes, bytes);
-        fprintf(stderr, "attune tune: %s%stakes %s of device memory for itself\n", watch->name,
-                watch->name[0] != '\0' ? ": " : "", bytes);
-        watch->told_bytes = true;
+        progress_wipe(&watch->progress);
+        say_where(watch, device, job);
+        fprintf(stderr, "takes %s of device memory for itself\n", bytes);
+        watch->told_bytes[device] = job + 1;
     }
-    static const char *const stages[] = {
-        [TUNE_COMPILE] = "compile", [TUNE_VERIFY] = "verify", [TUNE_TIME] = "time", [TUNE_DONE] = "done"};
+}
+
+/* one line for all: how many problems are done, and what each device is at */
+static void show_devices(struct watch *watch)
+{
+    struct buffer line = BUFFER_INIT;
+    for (int i = 0; i < watch->devices->count; i++) {
+        buffer_format(&line, "%s%s %s", i > 0 ? " | " : "", watch->devices->items[i].name,
+                      watch->jobs->devices[i].lost ? "lost" : watch->now[i]);
+    }
+    progress_update(&watch->progress, watch->ended, watch->jobs->job_count, -1, "%s", buffer_string(&line));
+    buffer_free(&line);
+}
+
+static void report(void *data, int device, int job, const struct tune_progress *now)
+{
+    struct watch *watch = data;
+    const int looked = now->compiled + now->failed + now->screened_out;
     char best[64] = "";
+    say_bytes(watch, device, job, now);
     if (now->best_microseconds > 0) {
         snprintf(best, sizeof best, ", best %.1f µs (default %.1f)", now->best_microseconds, now->default_microseconds);
     }
-    progress_update(&watch->progress, now->compiled + now->failed + now->screened_out, now->candidates,
-                    now->left_seconds, "%s: compiled %d, right %d, wrong %d, failed %d, out %d, timed %d%s",
-                    stages[now->stage], now->compiled, now->verified, now->wrong, now->failed, now->screened_out,
-                    now->timed, best);
+    if (has_several(watch)) {
+        snprintf(watch->now[device], sizeof watch->now[device], "%.40s %d/%d%s", watch->jobs->jobs[job].problem->name,
+                 looked, now->candidates, best);
+        show_devices(watch);
+        return;
+    }
+    static const char *const stages[] = {
+        [TUNE_COMPILE] = "compile", [TUNE_VERIFY] = "verify", [TUNE_TIME] = "time", [TUNE_DONE] = "done"};
+    progress_update(&watch->progress, looked, now->candidates, now->left_seconds,
+                    "%s: compiled %d, right %d, wrong %d, failed %d, out %d, timed %d%s", stages[now->stage],
+                    now->compiled, now->verified, now->wrong, now->failed, now->screened_out, now->timed, best);
+}
+
+static void ended(void *data, int device, int job, attune_status status, const struct tune_result *result,
+                  struct error *error)
+{
+    struct watch *watch = data;
+    const struct named_problem *item = watch->jobs->jobs[job].problem;
+    watch->ended++;
+    watch->now[device][0] = '\0';
+    progress_wipe(&watch->progress);
+    if (status != ATTUNE_OK) {
+        if (has_several(watch)) {
+            error_prefix(error, "%s", watch->devices->items[device].name);
+        }
+        failures_add(&watch->failures, "tune", watch->jobs->job_count, item, error);
+        return;
+    }
+    json_t *row = json_object();
+    if (item->name[0] != '\0') {
+        json_set_text(row, "name", item->name);
+    }
+    if (has_several(watch)) {
+        json_set_text(row, "device", watch->devices->items[device].name);
+    }
+    describe(row, result);
+    watch->rows[job] = row;
+}
+
+static void lost(void *data, int device, int job, const struct error *error)
+{
+    struct watch *watch = data;
+    progress_wipe(&watch->progress);
+    say_where(watch, device, job);
+    fprintf(stderr, "%s; the device is left out from now on, another one takes the problem\n", error->message);
 }
 
 /* a problem's own name, or "problem 2" */
@@ -209,14 +289,23 @@ static void print_counts(const json_t *results, bool timed)
     struct table table;
     size_t index;
     json_t *row;
-    table_begin(&table, timed ? "problem|target|>tried|>verified|>rejected|>default µs|>winner "
-                                "µs|>TFLOP/s|>speed-up|winner"
-                              : "problem|target|>tried|>verified|>rejected|winner");
+    const bool several = json_object_get(json_array_get(results, 0), "device") != NULL;
+    table_begin(&table,
+                timed && several
+                    ? "problem|device|target|>tried|>verified|>rejected|>default µs|>winner µs|>TFLOP/s|>speed-up"
+                      "|winner"
+                : timed   ? "problem|target|>tried|>verified|>rejected|>default µs|>winner µs|>TFLOP/s|>speed-up"
+                            "|winner"
+                : several ? "problem|device|target|>tried|>verified|>rejected|winner"
+                          : "problem|target|>tried|>verified|>rejected|winner");
     json_array_foreach(results, index, row)
     {
         double winner = json_real_value(json_object_get(row, "winner_microseconds"));
         double fallback = json_real_value(json_object_get(row, "default_microseconds"));
         add_label(&table, row, index);
+        if (several) {
+            table_cell(&table, "%s", json_string_value(json_object_get(row, "device")));
+        }
         table_cell(&table, "%s", json_string_value(json_object_get(row, "target")));
         for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
             table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, counts[i])));
@@ -254,7 +343,11 @@ static void print_results(const json_t *results, const char *store)
 {
     size_t index, at;
     json_t *row, *reason;
-    bool timed = json_real_value(json_object_get(json_array_get(results, 0), "winner_microseconds")) > 0;
+    bool timed = false;
+    json_array_foreach(results, index, row)
+    {
+        timed = timed || json_real_value(json_object_get(row, "winner_microseconds")) > 0;
+    }
     print_counts(results, timed);
     json_array_foreach(results, index, row)
     {
@@ -280,25 +373,100 @@ static void print_results(const json_t *results, const char *store)
            store[0] != '\0' ? store : "memory only, as the store did not take all of it: lost with this process");
 }
 
-static attune_status tune_one(struct cli *cli, struct compiler_pool *pool, struct store *store,
-                              const struct named_problem *item, const struct tune_options *settings, json_t *results,
-                              struct error *error)
+/* every problem for every group of devices */
+static attune_status list_jobs(const struct problem_list *problems, const struct device_list *devices,
+                               struct tune_jobs *jobs, struct error *error)
 {
-    struct tune_result result = {0};
-    struct watch watch = {.name = item->name};
-    progress_begin(&watch.progress);
-    attune_status status =
-        tune_run(cli->generator, pool, store, &item->problem, settings, report, &watch, &result, error);
-    progress_end(&watch.progress);
-    if (status == ATTUNE_OK) {
-        json_t *row = json_object();
-        if (item->name[0] != '\0') {
-            json_set_text(row, "name", item->name);
-        }
-        describe(row, &result);
-        json_array_append_new(results, row);
-        tune_result_free(&result);
+    jobs->jobs = calloc((size_t)problems->count * (size_t)devices->groups, sizeof *jobs->jobs);
+    jobs->devices = calloc((size_t)devices->count, sizeof *jobs->devices);
+    if (jobs->jobs == NULL || jobs->devices == NULL) {
+        return error_no_memory(error);
     }
+    for (int i = 0; i < devices->count; i++) {
+        jobs->devices[i] = (struct tune_device){.name = devices->items[i].name, .group = devices->items[i].group};
+    }
+    jobs->device_count = devices->count;
+    for (int i = 0; i < problems->count; i++) {
+        for (int group = 0; group < devices->groups; group++) {
+            jobs->jobs[jobs->job_count++] =
+                (struct tune_job){.problem = &problems->items[i], .group = group, .share = 1};
+        }
+    }
+    return ATTUNE_OK;
+}
+
+/* What was found is kept, but not all was done that was asked: that is no success. */
+static attune_status judge(struct cli *cli, const struct watch *watch, struct error *error)
+{
+    const struct tune_jobs *jobs = watch->jobs;
+    int waiting = 0, first = 0;
+    for (int i = jobs->job_count - 1; i >= 0; i--) {
+        if (jobs->jobs[i].state == TUNE_JOB_WAITING) {
+            waiting++;
+            first = i;
+        }
+    }
+    attune_status status = failures_status(&watch->failures, jobs->job_count, "problems could not be tuned", error);
+    if (waiting == 0) {
+        return status;
+    }
+    json_set_whole(cli->result, "not_begun", waiting);
+    if (interrupted && status == ATTUNE_OK) {
+        return error_set(error, ATTUNE_TIMEOUT,
+                         "interrupted: %d of %d problems were not begun, the first of them number %d", waiting,
+                         jobs->job_count, first + 1);
+    }
+    return status != ATTUNE_OK
+               ? error_prefix(error, "%d of %d problems were not begun", waiting, jobs->job_count)
+               : error_set(error, ATTUNE_DEVICE_FAILED, "no device is left for %d of %d problems: they were not begun",
+                           waiting, jobs->job_count);
+}
+
+static attune_status tune_all(struct cli *cli, const struct problem_list *problems, const struct device_list *devices,
+                              const struct tune_options *settings, struct error *error)
+{
+    struct tune_jobs jobs = {.settings = settings};
+    struct watch watch = {.devices = devices, .jobs = &jobs};
+    jobs.listener = (struct tune_listener){.data = &watch, .progress = report, .ended = ended, .lost = lost};
+    attune_status status = list_jobs(problems, devices, &jobs, error);
+    if (status == ATTUNE_OK && (watch.rows = calloc((size_t)jobs.job_count + 1, sizeof(json_t *))) == NULL) {
+        status = error_no_memory(error);
+    }
+    if (status == ATTUNE_OK) {
+        status = store_open(options_text(&cli->options, "store"), &jobs.store, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = compiler_pool_create(NULL, &jobs.pool, error);
+    }
+    if (status == ATTUNE_OK) {
+        signal(SIGINT, interrupt);
+        progress_begin(&watch.progress);
+        status = tune_jobs_run(&jobs, error);
+        progress_end(&watch.progress);
+    }
+    if (status == ATTUNE_OK) {
+        status = judge(cli, &watch, error);
+    }
+    json_t *results = json_array();
+    for (int i = 0; watch.rows != NULL && i < jobs.job_count; i++) {
+        if (watch.rows[i] != NULL) {
+            json_array_append_new(results, watch.rows[i]);
+        }
+    }
+    json_object_set_new(cli->result, "results", results);
+    if (jobs.store != NULL) {
+        json_set_text(cli->result, "store", cli_store_place(jobs.store));
+    }
+    if (!cli->json && json_array_size(results) > 0) {
+        print_results(results, cli_store_place(jobs.store));
+    }
+    if (jobs.pool != NULL) {
+        compiler_pool_destroy(jobs.pool);
+    }
+    store_close(jobs.store);
+    free(watch.rows);
+    free(jobs.jobs);
+    free(jobs.devices);
     return status;
 }
 
@@ -306,10 +474,8 @@ static attune_status run(struct cli *cli, struct error *error)
 {
     const struct options *given = &cli->options;
     struct problem_list problems = {0};
-    struct compiler_pool *pool = NULL;
-    struct store *store = NULL;
-    struct tune_options settings = {
-        .device = options_text(given, "device"),
+    struct device_list devices;
+    const struct tune_options settings = {
         .budget_seconds = options_real(given, "budget", 0),
         .budget_candidates = (int)options_whole(given, "count", 0),
         .strategy = options_text(given, "strategy"),
@@ -327,43 +493,11 @@ static attune_status run(struct cli *cli, struct error *error)
     }
     attune_status status = cli_problems(cli, &problems, error);
     if (status == ATTUNE_OK) {
-        status = store_open(options_text(given, "store"), &store, error);
+        status = device_list_read(options_text(given, "device"), false, &devices, error);
     }
     if (status == ATTUNE_OK) {
-        status = compiler_pool_create(NULL, &pool, error);
+        status = tune_all(cli, &problems, &devices, &settings, error);
     }
-    struct failures failures = {0};
-    json_t *results = json_array();
-    signal(SIGINT, interrupt);
-    int begun = 0;
-    for (; begun < problems.count && status == ATTUNE_OK && !interrupted; begun++) {
-        const int i = begun;
-        struct error failure = {.message = ""};
-        if (tune_one(cli, pool, store, &problems.items[i], &settings, results, &failure) != ATTUNE_OK) {
-            failures_add(&failures, "tune", problems.count, &problems.items[i], &failure);
-        }
-    }
-    if (status == ATTUNE_OK) {
-        status = failures_status(&failures, problems.count, "problems could not be tuned", error);
-    }
-    if (status == ATTUNE_OK &&
-        begun < problems.count) { /* what was found is kept, but not all was done that was asked */
-        json_set_whole(cli->result, "not_begun", problems.count - begun);
-        status = error_set(error, ATTUNE_TIMEOUT,
-                           "interrupted: %d of %d problems were not begun, the first of them number %d",
-                           problems.count - begun, problems.count, begun + 1);
-    }
-    json_object_set_new(cli->result, "results", results);
-    if (store != NULL) {
-        json_set_text(cli->result, "store", cli_store_place(store));
-    }
-    if (!cli->json && json_array_size(results) > 0) {
-        print_results(results, cli_store_place(store));
-    }
-    if (pool != NULL) {
-        compiler_pool_destroy(pool);
-    }
-    store_close(store);
     problem_list_free(&problems);
     return status;
 }

@@ -67,11 +67,17 @@ void progress_update(struct progress *progress, int done, int total, double left
     fflush(stderr);
 }
 
-void progress_end(struct progress *progress)
+void progress_wipe(struct progress *progress)
 {
     if (progress->on && progress->drawn > 0) {
         fputs("\r\033[K", stderr);
         fflush(stderr);
+        progress->drawn = 0;
     }
+}
+
+void progress_end(struct progress *progress)
+{
+    progress_wipe(progress);
     progress->on = false;
 }

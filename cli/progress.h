@@ -13,6 +13,7 @@ void progress_begin(struct progress *progress);
 /* left_seconds < 0: unknown, estimated from nothing and not shown */
 void progress_update(struct progress *progress, int done, int total, double left_seconds, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-void progress_end(struct progress *progress); /* wipes the line */
+void progress_wipe(struct progress *progress); /* before anything else is said on stderr; the next update draws anew */
+void progress_end(struct progress *progress);  /* wipes the line */
 
 #endif
