@@ -1,4 +1,5 @@
 /* search.c - the books of a search: what was given, told and looked at; the strategies that need no model. */
+#include "autotune/search_model.h"
 #include "autotune/search_private.h"
 
 #include "autotune/inputs.h"
@@ -87,6 +88,13 @@ attune_status search_create(const struct search_options *options, struct search 
     shuffle(s->order, kept < count ? kept : count, count, options->seed);
     s->limit = options->evaluations > 0 ? options->evaluations : whole ? count : search_share(count);
     s->limit = s->limit < count ? s->limit : count;
+    if (options->strategy == SEARCH_MODEL) {
+        status = search_model_create(s, &s->model, error);
+        if (status != ATTUNE_OK) {
+            search_destroy(s);
+            return status;
+        }
+    }
     *search = s;
     return ATTUNE_OK;
 }
@@ -94,6 +102,7 @@ attune_status search_create(const struct search_options *options, struct search 
 void search_destroy(struct search *search)
 {
     if (search != NULL) {
+        search_model_destroy(search->model);
         search_space_free(&search->space);
         free(search->states);
         free(search->microseconds);
@@ -119,7 +128,9 @@ int search_next(struct search *search)
     if (search->unseen == 0 || search->looks + search->under_way >= search->limit) {
         return -1;
     }
-    int index = search->options.strategy == SEARCH_LOCAL ? search_pick_local(search) : search_first_unseen(search);
+    int index = search->options.strategy == SEARCH_LOCAL   ? search_pick_local(search)
+                : search->options.strategy == SEARCH_MODEL ? search_model_pick(search)
+                                                           : search_first_unseen(search);
     if (index >= 0) {
         search->states[index] = POINT_UNDER_WAY;
         search->under_way++;
@@ -136,9 +147,8 @@ bool search_is_over(const struct search *search)
 bool search_wants(struct search *search, int index, const struct resources *resources, const struct launch *launch,
                   char reason[SEARCH_REASON_BYTES])
 {
-    (void)search, (void)index, (void)resources, (void)launch;
     reason[0] = '\0';
-    return true;
+    return search->model == NULL || search_model_wants(search, index, resources, launch, reason);
 }
 
 void search_tell(struct search *search, int index, const struct search_answer *answer)
@@ -159,6 +169,9 @@ void search_tell(struct search *search, int index, const struct search_answer *a
         if (search->best < 0 || answer->microseconds < search->microseconds[search->best]) {
             search->best = index;
         }
+    }
+    if (search->model != NULL) {
+        search_model_learn(search, index, answer);
     }
 }
 

@@ -1,0 +1,55 @@
+/* replay.h - a search over a space whose every candidate was measured before, from the journal of that run.
+ *
+ * A look costs nothing but is counted, and says what the journal's first look said, noise included. Duplicates of a
+ * binary are looked at once, as the tuner does. In the end the best dozen by first look and the default meet, and the
+ * winner is chosen among their final times as the tuner chooses.
+ */
+#ifndef BENCH_REPLAY_H
+#define BENCH_REPLAY_H
+
+#include "autotune/search.h"
+
+enum {
+    REPLAY_AHEAD = 24
+}; /* candidates under way at once: compilers of 16 cores, and those that wait for the device */
+
+struct replay_entry {
+    double first; /* microseconds at the first look, 0: none */
+    double truth; /* in the finals where it was there, else at the first look */
+    bool looked;  /* the device saw it */
+    int binary;   /* the first entry of the same binary; itself */
+    struct resources resources;
+    bool expanded;
+    struct launch launch; /* once expanded */
+};
+
+struct replay_space {
+    char name[64]; /* of the file */
+    struct problem problem;
+    struct driver_device device;
+    struct candidate_list list;
+    struct replay_entry *entries;
+    int looks;   /* that the exhaustive search takes: one for each binary that the device saw */
+    int timed;   /* binaries with a time */
+    double best; /* least truth */
+    int within;  /* binaries within 2 % of it */
+};
+
+/* Reads a journal. `generator` knows the templates that the candidates are of; it is used again by replay_run. */
+attune_status replay_load(const char *path, struct generator *generator, struct replay_space *space,
+                          struct error *error);
+void replay_free(struct replay_space *space);
+
+struct replay_result {
+    int choice;
+    double regret; /* truth of the choice over the best, less 1 */
+    int looks;
+    int compiles;   /* candidates given */
+    int refused;    /* compiled, but the search did not want them */
+    double seconds; /* of the search itself, all proposals together */
+};
+/* options: strategy, seed, evaluations and prior are the caller's */
+attune_status replay_run(struct replay_space *space, struct generator *generator, const struct search_options *options,
+                         int ahead, struct replay_result *result, struct error *error);
+
+#endif
