@@ -20,10 +20,11 @@ static const double slow_limit = 1.1; /* log; what is slower than three times th
 
 struct search_model {
     struct process process;
-    double *logs; /* log time of every told row; INFINITY: it failed on the device; NAN: not known */
-    double level; /* subtracted from all values */
-    int known;    /* rows that are known */
-    int fitted;   /* of them at the last fit */
+    double *logs;   /* log time of every told row; INFINITY: it failed on the device; NAN: not known */
+    double *sorted; /* work of a rebuild */
+    double level;   /* subtracted from all values */
+    int known;      /* rows that are known */
+    int fitted;     /* of them at the last fit */
     int proposals;
     uint64_t random;
 };
