@@ -53,6 +53,20 @@ static const struct line_field begin_fields[] = {
     ROW(journal_begin, started, "started", VALUE_TIME, true),
     {0},
 };
+static const struct line_field constraint_fields[] = {
+    ROW(journal_constraint, reason, "reason", VALUE_PROSE, false),
+    ROW(journal_constraint, count, "count", VALUE_COUNT, false),
+    ROW(journal_constraint, example, "example", VALUE_TEXT, false),
+    ROW(journal_constraint, because, "because", VALUE_PROSE, false),
+    {0},
+};
+static const struct line_field resume_fields[] = {
+    ROW(journal_resume, started, "started", VALUE_TIME, false),
+    ROW(journal_resume, driver, "driver", VALUE_TEXT, false),
+    ROW(journal_resume, held, "held", VALUE_COUNT, false),
+    ROW(journal_resume, invalid, "invalid", VALUE_COUNT, false),
+    {0},
+};
 static const struct line_field outcome_fields[] = {
     ROW(journal_outcome, stage, "stage", VALUE_STAGE, false),
     ROW(journal_outcome, what.id, "id", VALUE_HEX, false),
@@ -83,8 +97,8 @@ static const struct {
     const char *name;
     const struct line_field *fields;
 } kinds[JOURNAL_KINDS] = {
-    [JOURNAL_BEGIN] = {"begin", begin_fields},
-    [JOURNAL_OUTCOME] = {"outcome", outcome_fields},
+    [JOURNAL_BEGIN] = {"begin", begin_fields},    [JOURNAL_CONSTRAINT] = {"constraint", constraint_fields},
+    [JOURNAL_RESUME] = {"resume", resume_fields}, [JOURNAL_OUTCOME] = {"outcome", outcome_fields},
     [JOURNAL_END] = {"end", end_fields},
 };
 

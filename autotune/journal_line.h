@@ -5,10 +5,12 @@
 
 #include "autotune/journal.h"
 
-enum journal_kind { JOURNAL_BEGIN, JOURNAL_OUTCOME, JOURNAL_END, JOURNAL_KINDS };
+enum journal_kind { JOURNAL_BEGIN, JOURNAL_CONSTRAINT, JOURNAL_RESUME, JOURNAL_OUTCOME, JOURNAL_END, JOURNAL_KINDS };
 
 union journal_line {
     struct journal_begin begin;
+    struct journal_constraint constraint;
+    struct journal_resume resume;
     struct journal_outcome outcome;
     struct journal_end end;
 };

@@ -6,24 +6,60 @@
 
 struct lines {
     struct journal_reading *reading;
-    int count;    /* whole lines so far */
-    int capacity; /* of the outcomes */
-    bool foreign; /* a second begin line was there */
+    int count; /* whole lines so far */
+    int outcome_capacity, constraint_capacity, resume_capacity;
+    enum journal_kind last; /* of the last good line */
+    bool foreign;           /* a second begin line was there */
 };
+
+/* the array with room for one more of `bytes` each; NULL without memory, and the array is as it was */
+static void *grow(void *items, int count, int *capacity, size_t bytes)
+{
+    if (count < *capacity) {
+        return items;
+    }
+    int wanted = *capacity > 0 ? 2 * *capacity : 16;
+    void *grown = realloc(items, (size_t)wanted * bytes);
+    *capacity = grown != NULL ? wanted : *capacity;
+    return grown;
+}
 
 static bool add_outcome(struct lines *lines, const struct journal_outcome *outcome)
 {
     struct journal_reading *reading = lines->reading;
-    if (reading->outcome_count == lines->capacity) {
-        int capacity = lines->capacity > 0 ? 2 * lines->capacity : 64;
-        struct journal_outcome *grown = realloc(reading->outcomes, (size_t)capacity * sizeof *grown);
-        if (grown == NULL) {
-            return false;
-        }
-        reading->outcomes = grown;
-        lines->capacity = capacity;
+    struct journal_outcome *items =
+        grow(reading->outcomes, reading->outcome_count, &lines->outcome_capacity, sizeof *items);
+    if (items == NULL) {
+        return false;
     }
-    reading->outcomes[reading->outcome_count++] = *outcome;
+    reading->outcomes = items;
+    items[reading->outcome_count++] = *outcome;
+    return true;
+}
+
+static bool add_constraint(struct lines *lines, const struct journal_constraint *constraint)
+{
+    struct journal_reading *reading = lines->reading;
+    struct journal_constraint *items =
+        grow(reading->constraints, reading->constraint_count, &lines->constraint_capacity, sizeof *items);
+    if (items == NULL) {
+        return false;
+    }
+    reading->constraints = items;
+    items[reading->constraint_count++] = *constraint;
+    return true;
+}
+
+static bool add_resume(struct lines *lines, const struct journal_resume *resume)
+{
+    struct journal_reading *reading = lines->reading;
+    struct journal_resume *items =
+        grow(reading->resumes, reading->resume_count, &lines->resume_capacity, sizeof *items);
+    if (items == NULL) {
+        return false;
+    }
+    reading->resumes = items;
+    items[reading->resume_count++] = *resume;
     return true;
 }
 
@@ -39,11 +75,21 @@ static bool take_line(struct lines *lines, const char *text, size_t length)
         reading->damaged++;
         return true;
     }
+    enum journal_kind before = lines->last;
+    lines->last = kind;
     switch (kind) {
     case JOURNAL_BEGIN:
         reading->begin = line.begin;
         reading->has_begin = true;
         return true;
+    case JOURNAL_CONSTRAINT:
+        if (before != JOURNAL_CONSTRAINT) { /* another block */
+            reading->constraint_count = 0;
+        }
+        return add_constraint(lines, &line.constraint);
+    case JOURNAL_RESUME:
+        reading->has_end = false;
+        return add_resume(lines, &line.resume);
     case JOURNAL_OUTCOME:
         reading->has_end = false;
         return add_outcome(lines, &line.outcome);
@@ -90,8 +136,8 @@ static bool settle(struct journal_reading *reading)
         if (before->stage == now->stage) { /* the later one stands first: the empty outcome marks what goes */
             now->what.outcome[0] = '\0';
             sorted[i] = before;
-        } else {
-            before->counts = false;
+        } else { /* a run that goes on looks again at who is not what was in the finals any more */
+            (before < now ? before : now)->counts = false;
         }
     }
     free(sorted);
@@ -145,13 +191,23 @@ attune_status journal_read(const char *bytes, size_t length, struct journal_read
 void journal_reading_free(struct journal_reading *reading)
 {
     free(reading->outcomes);
+    free(reading->constraints);
+    free(reading->resumes);
     reading->outcomes = NULL;
-    reading->outcome_count = 0;
+    reading->constraints = NULL;
+    reading->resumes = NULL;
+    reading->outcome_count = reading->constraint_count = reading->resume_count = 0;
 }
 
 attune_status journal_format(const struct journal_reading *reading, struct buffer *text, struct error *error)
 {
     bool good = !reading->has_begin || journal_line_format(JOURNAL_BEGIN, &reading->begin, text);
+    for (int i = 0; i < reading->constraint_count && good; i++) {
+        good = journal_line_format(JOURNAL_CONSTRAINT, &reading->constraints[i], text);
+    }
+    for (int i = 0; i < reading->resume_count && good; i++) {
+        good = journal_line_format(JOURNAL_RESUME, &reading->resumes[i], text);
+    }
     for (int i = 0; i < reading->outcome_count && good; i++) {
         good = journal_line_format(JOURNAL_OUTCOME, &reading->outcomes[i], text);
     }

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 void tuning_tell(struct tuning *t, enum tune_stage stage)
 {
@@ -56,26 +55,6 @@ static attune_status list_outcomes(struct tuning *t, struct error *error)
     return ATTUNE_OK;
 }
 
-static attune_status open_journal(struct tuning *t, struct error *error)
-{
-    record_new_run(t->run);
-    struct error why = {.message = ""};
-    attune_status status = journal_open(&t->journal, t->store, t->run, &why);
-    if (status != ATTUNE_OK) { /* tuning goes on without a journal, as it does without files */
-        store_warn_memory(t->store, &why);
-    }
-    snprintf(t->result->journal, sizeof t->result->journal, "%s", t->journal.path);
-    struct journal_begin begin = {
-        .candidates = t->result->listed, .seed = t->options->seed, .started = (int64_t)time(NULL)};
-    status = problem_format(t->problem, begin.problem, error);
-    target_format(&t->facts.device.target, begin.target);
-    snprintf(begin.run, sizeof begin.run, "%s", t->run);
-    snprintf(begin.device, sizeof begin.device, "%s", t->facts.device.name);
-    snprintf(begin.driver, sizeof begin.driver, "%s", t->facts.device.driver_version);
-    journal_write_begin(&t->journal, &begin);
-    return status;
-}
-
 /* Bytes are said before they are taken. */
 static attune_status open_device(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
                                  struct error *error)
@@ -102,7 +81,7 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
         status = list_outcomes(t, error);
     }
     if (status == ATTUNE_OK) {
-        status = open_journal(t, error);
+        status = tuning_open_journal(t, generator, error);
     }
     if (status == ATTUNE_OK) {
         tuning_tell(t, TUNE_COMPILE);

@@ -1,4 +1,5 @@
-/* tune_private.h - what the files of the tuner share: tune.c opens and publishes, tune_look.c looks at candidates one
+/* tune_private.h - what the files of the tuner share: tune.c opens and publishes, tune_journal.c begins the
+ * journal, tune_look.c looks at candidates one
  * by one, tune_finals.c lets the best meet. */
 #ifndef AUTOTUNE_TUNE_PRIVATE_H
 #define AUTOTUNE_TUNE_PRIVATE_H
@@ -41,6 +42,9 @@ struct tuning {
     struct journal journal;
     char run[33];
 };
+
+/* A new journal, begun: what run it is, and what the constraints refused of the space. */
+attune_status tuning_open_journal(struct tuning *t, struct generator *generator, struct error *error);
 
 void tuning_tell(struct tuning *t, enum tune_stage stage);
 void tuning_set_outcome(struct tune_outcome *outcome, const char *what, const char *reason);

@@ -129,11 +129,14 @@ typedef attune_status (*store_visitor)(void *data, const struct store_entry *ent
 attune_status store_walk(struct store *store, store_visitor visit, void *data, struct error *error);
 
 struct store_verdict {
-    int objects, records, bad, missing_objects; /* missing: records whose object is not there */
+    int objects, records, blocked; /* looked at; blocked: notes of blocked objects */
+    int bad;
+    int missing_objects; /* records whose object is not there */
 };
 /* path below the store's folder, and what is wrong with the entry */
 typedef void (*store_bad_visitor)(void *data, const char *path, const char *reason);
-/* checks every object and record; with `repair` bad ones are set aside. `tell` (may be NULL) hears of each bad one */
+/* checks every object, record and note of a blocked object; with `repair` bad ones are set aside. `tell` (may be NULL)
+ * hears of each bad one */
 attune_status store_verify_telling(struct store *store, bool repair, store_bad_visitor tell, void *data,
                                    struct store_verdict *verdict, struct error *error);
 attune_status store_verify(struct store *store, bool repair, struct store_verdict *verdict, struct error *error);

@@ -152,6 +152,27 @@ static attune_status read_record(struct store *store, const struct store_entry *
     return store_record_read(path, folder, slash + 1, record, why);
 }
 
+static attune_status check_blocked(struct verify *verify, const struct store_entry *entry, struct error *why)
+{
+    char path[2 * STORE_PATH_BYTES], hex[DIGEST_HEX_BYTES], own[STORE_PATH_BYTES];
+    const char *name = strrchr(entry->path, '/') + 1;
+    struct blocked blocked;
+    struct digest object;
+    struct buffer file = BUFFER_INIT;
+    snprintf(hex, sizeof hex, "%.64s", name);
+    snprintf(own, sizeof own, "blocked/%.2s/%s.json", hex, hex);
+    if (digest_from_hex(hex, strlen(hex), &object) != ATTUNE_OK || strcmp(entry->path, own) != 0) {
+        return error_set(why, ATTUNE_CORRUPT, "its name is not that of a note of a blocked object");
+    }
+    snprintf(path, sizeof path, "%s/%s", verify->store->root, entry->path);
+    attune_status status = file_read_private(path, STORE_BLOCKED_BYTES_MAX, &file, why);
+    if (status == ATTUNE_OK && !store_blocked_decode(&file, &object, &blocked)) {
+        status = error_set(why, ATTUNE_CORRUPT, "it is no note of a blocked object");
+    }
+    buffer_free(&file);
+    return status;
+}
+
 static attune_status verify_entry(void *data, const struct store_entry *entry, struct error *error)
 {
     struct verify *verify = data;
@@ -172,6 +193,9 @@ static attune_status verify_entry(void *data, const struct store_entry *entry, s
             record_free(record);
         }
         free(record);
+    } else if (entry->kind == STORE_BLOCKED) {
+        verify->verdict->blocked++;
+        status = check_blocked(verify, entry, &why);
     } else {
         return ATTUNE_OK;
     }
@@ -196,9 +220,9 @@ static attune_status verify_objects(void *data, const struct store_entry *entry,
     return entry->kind == STORE_OBJECT ? verify_entry(data, entry, error) : ATTUNE_OK;
 }
 
-static attune_status verify_records(void *data, const struct store_entry *entry, struct error *error)
+static attune_status verify_others(void *data, const struct store_entry *entry, struct error *error)
 {
-    return entry->kind == STORE_RECORD ? verify_entry(data, entry, error) : ATTUNE_OK;
+    return entry->kind != STORE_OBJECT ? verify_entry(data, entry, error) : ATTUNE_OK;
 }
 
 attune_status store_verify(struct store *store, bool repair, struct store_verdict *verdict, struct error *error)
@@ -212,7 +236,7 @@ attune_status store_verify_telling(struct store *store, bool repair, store_bad_v
     struct verify verify = {store, repair, verdict, tell, data};
     memset(verdict, 0, sizeof *verdict);
     attune_status status = store_walk(store, verify_objects, &verify, error);
-    return status == ATTUNE_OK ? store_walk(store, verify_records, &verify, error) : status;
+    return status == ATTUNE_OK ? store_walk(store, verify_others, &verify, error) : status;
 }
 
 /* ------------------------------------------------------------------------------------------------ prune */

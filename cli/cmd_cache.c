@@ -178,13 +178,16 @@ static void print_verdict(const struct store_verdict *verdict, const json_t *bad
     json_t *row;
     json_array_foreach(bad, index, row)
     {
-        printf("%s: %s\n", json_string_value(json_object_get(row, "path")),
-               json_string_value(json_object_get(row, "reason")));
+        char line[2048];
+        snprintf(line, sizeof line, "%s: %s", json_string_value(json_object_get(row, "path")),
+                 json_string_value(json_object_get(row, "reason")));
+        text_make_plain(line);
+        printf("%s\n", line);
     }
-    printf("%d %s and %d %s, %d bad%s, %d %s whose object is missing\n", verdict->objects,
+    printf("%d %s, %d %s and %d %s of blocked objects, %d bad%s, %d %s whose object is missing\n", verdict->objects,
            plural(verdict->objects, "object", "objects"), verdict->records,
-           plural(verdict->records, "record", "records"), verdict->bad,
-           repaired && verdict->bad > 0 ? " (set aside)" : "", verdict->missing_objects,
+           plural(verdict->records, "record", "records"), verdict->blocked, plural(verdict->blocked, "note", "notes"),
+           verdict->bad, repaired && verdict->bad > 0 ? " (set aside)" : "", verdict->missing_objects,
            plural(verdict->missing_objects, "record", "records"));
 }
 
@@ -200,6 +203,7 @@ static attune_status verify(struct cli *cli, struct store *store, struct error *
     }
     json_set_whole(cli->result, "objects", verdict.objects);
     json_set_whole(cli->result, "records", verdict.records);
+    json_set_whole(cli->result, "blocked", verdict.blocked);
     json_set_whole(cli->result, "bad", verdict.bad);
     json_set_whole(cli->result, "missing_objects", verdict.missing_objects);
     if (!cli->json) {

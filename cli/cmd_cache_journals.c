@@ -69,6 +69,21 @@ static void add_outcomes(const struct journal_reading *reading, json_t *row)
     json_object_set_new(row, "outcomes", kinds);
 }
 
+static json_t *describe_constraints(const struct journal_reading *reading)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < reading->constraint_count; i++) {
+        const struct journal_constraint *constraint = &reading->constraints[i];
+        json_t *row = json_object();
+        json_set_text(row, "reason", constraint->reason);
+        json_set_whole(row, "count", constraint->count);
+        json_set_text(row, "example", constraint->example);
+        json_set_text(row, "because", constraint->because);
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
 static void describe(const struct journal_reading *reading, bool written, json_t *row)
 {
     json_set_text(row, "state", state_of(reading, written));
@@ -79,6 +94,8 @@ static void describe(const struct journal_reading *reading, bool written, json_t
     json_set_whole(row, "candidates", reading->begin.candidates);
     add_outcomes(reading, row);
     add_best(reading, row);
+    json_set_whole(row, "resumed", reading->resume_count);
+    json_object_set_new(row, "constraints", describe_constraints(reading));
     json_set_flag(row, "torn", reading->torn);
     json_set_whole(row, "damaged", reading->damaged);
 }
@@ -181,6 +198,16 @@ static void print_kinds(struct table *table, json_t *row)
     json_object_foreach(json_object_get(row, "outcomes"), kind, count)
     {
         buffer_format(&text, "%s%lld %s", text.length > 0 ? ", " : "", (long long)json_integer_value(count), kind);
+    }
+    long long refused = 0;
+    size_t index;
+    json_t *constraint;
+    json_array_foreach(json_object_get(row, "constraints"), index, constraint)
+    {
+        refused += json_integer_value(json_object_get(constraint, "count"));
+    }
+    if (refused > 0) {
+        buffer_format(&text, "%s%lld constraint", text.length > 0 ? ", " : "", refused);
     }
     long long damaged = json_integer_value(json_object_get(row, "damaged"));
     if (damaged > 0) {

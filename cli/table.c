@@ -49,6 +49,18 @@ void table_begin(struct table *table, const char *headings)
     assert(headings == NULL);
 }
 
+void text_make_plain(char *text)
+{
+    for (unsigned char *at = (unsigned char *)text; *at != '\0'; at++) {
+        if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0) { /* C1's two-byte UTF-8 form */
+            *at++ = '?';
+            *at = '?';
+        } else if (*at < ' ' || *at == 0x7f) {
+            *at = '?';
+        }
+    }
+}
+
 void table_cell(struct table *table, const char *format, ...)
 {
     if (table->failed) {
@@ -61,6 +73,9 @@ void table_cell(struct table *table, const char *format, ...)
         cell = NULL;
     }
     va_end(arguments);
+    if (cell != NULL) {
+        text_make_plain(cell);
+    }
     add_cell(table, cell);
 }
 

@@ -134,6 +134,22 @@ static void what_the_tuner_wrote_is_read_back(void **state)
         assert_true(reading.outcomes[i].counts);
         assert_same_outcome(&reading.outcomes[i].what, &result.outcomes[i]);
     }
+    /* constraints are outcomes too: every point of the space is a candidate or was refused by one of them */
+    struct candidate_list space;
+    struct target target;
+    int64_t refused = 0;
+    assert_int_equal(target_parse("host", &target, NULL), ATTUNE_OK);
+    assert_int_equal(candidate_enumerate(parts->generator, &problem, &target, &space, NULL), ATTUNE_OK);
+    assert_true(reading.constraint_count > 1);
+    for (int i = 0; i < reading.constraint_count; i++) {
+        const struct journal_constraint *constraint = &reading.constraints[i];
+        assert_true(constraint->reason[0] != '\0' && constraint->because[0] != '\0' && constraint->count > 0);
+        assert_int_equal(strncmp(constraint->example, "attention.forward/", 18), 0);
+        refused += constraint->count;
+    }
+    assert_int_equal(refused, space.rejected);
+    assert_int_equal(space.points, space.rejected + space.count);
+    candidate_list_free(&space);
     assert_string_equal(reading.end.winner, result.record.candidate);
     assert_int_equal(reading.end.complete, result.record.complete);
     assert_true(reading.end.seconds > 0.0);
@@ -218,8 +234,9 @@ static void a_journal_cut_at_any_byte_keeps_its_whole_lines(void **state)
     free(text);
 }
 
-/* a first look that the finals overruled does not count; of the same stage the last one stays */
-static void the_last_outcome_of_a_stage_counts(void **state)
+/* a first look that the finals overruled does not count, nor the finals of what was looked at again since; of the same
+ * stage the last one stays */
+static void the_last_outcome_of_a_candidate_counts(void **state)
 {
     (void)state;
     struct journal_outcome outcomes[] = {
@@ -228,20 +245,113 @@ static void the_last_outcome_of_a_stage_counts(void **state)
         {.stage = JOURNAL_FIRST, .what = outcome_of("t/a x=2", "slower", 4.0)},
         {.stage = JOURNAL_FIRST, .what = outcome_of("t/a x=1", "wrong", 0.0)},
         {.stage = JOURNAL_FIRST, .what = outcome_of("t/a x=1", "slower", 5.0)},
+        {.stage = JOURNAL_FIRST, .what = outcome_of("t/a x=3", "slower", 6.0)},
+        {.stage = JOURNAL_FINAL, .what = outcome_of("t/a x=3", "timed", 6.5)},
     };
-    struct journal_reading written = {.outcomes = outcomes, .outcome_count = 5}, reading;
+    struct journal_reading written = {.outcomes = outcomes, .outcome_count = 7}, reading;
     struct buffer text = BUFFER_INIT;
     assert_int_equal(journal_format(&written, &text, NULL), ATTUNE_OK);
     read_text(text.data, text.length, &reading);
     assert_false(reading.has_begin);
     assert_int_equal(reading.repeated, 2);
-    assert_int_equal(reading.outcome_count, 3);
-    assert_same_outcome(&reading.outcomes[0].what, &outcomes[1].what);
-    assert_same_outcome(&reading.outcomes[1].what, &outcomes[2].what);
-    assert_same_outcome(&reading.outcomes[2].what, &outcomes[4].what);
-    assert_true(reading.outcomes[0].counts && !reading.outcomes[1].counts && reading.outcomes[2].counts);
+    assert_int_equal(reading.outcome_count, 5);
+    static const struct {
+        int written;
+        bool counts;
+    } left[] = {{1, false}, {2, true}, {4, true}, {5, false}, {6, true}};
+    for (int i = 0; i < 5; i++) {
+        assert_same_outcome(&reading.outcomes[i].what, &outcomes[left[i].written].what);
+        assert_int_equal(reading.outcomes[i].counts, left[i].counts);
+    }
     journal_reading_free(&reading);
     buffer_free(&text);
+}
+
+static void assert_same_constraint(const struct journal_constraint *a, const struct journal_constraint *b)
+{
+    assert_string_equal(a->reason, b->reason);
+    assert_int_equal(a->count, b->count);
+    assert_string_equal(a->example, b->example);
+    assert_string_equal(a->because, b->because);
+}
+
+/* killed in the middle of a line, continued, killed again, continued: one journal */
+static void a_run_that_goes_on_appends_to_its_journal(void **state)
+{
+    struct parts *parts = *state;
+    struct journal journal, other;
+    struct journal_reading reading, ignored;
+    struct buffer text = BUFFER_INIT;
+    struct error error = {.message = ""};
+    bool written;
+    const struct journal_constraint refused[] = {
+        {.reason = "two\nlines", .count = 7, .example = "t/a x=9", .because = "9 is too much"},
+        {.reason = "another", .count = 1, .example = "t/a x=8", .because = ""},
+    };
+    const struct journal_resume goes_on = {.started = 1700000001, .driver = "HIP 6", .held = 1, .invalid = 2};
+    const struct tune_outcome first = outcome_of("t/a x=1", "slower", 2.0), second = outcome_of("t/a x=2", "right", 0);
+    assert_int_equal(journal_open(&journal, parts->store, run_id, NULL), ATTUNE_OK);
+    struct journal_begin begin = a_begin(), peeked;
+    journal_write_begin(&journal, &begin);
+    journal_write_constraints(&journal, refused, 2);
+    journal_write_outcome(&journal, JOURNAL_FIRST, &first);
+    assert_int_equal(write(journal.file, "{\"kind\":\"outco", 14), 14);
+    /* two processes do not continue one run */
+    assert_int_equal(journal_continue(&other, parts->store, run_id, &ignored, &written, &error), ATTUNE_IO);
+    assert_true(written && other.file < 0);
+    assert_non_null(strstr(error.message, run_id));
+    journal_close(&journal);
+    assert_true(journal_peek(journal.path, &peeked));
+    assert_string_equal(peeked.problem, begin.problem);
+    assert_true(peeked.seed == begin.seed);
+
+    assert_int_equal(journal_continue(&journal, parts->store, run_id, &reading, &written, &error), ATTUNE_OK);
+    assert_true(!written && journal_is_written(journal.path));
+    assert_true(reading.has_begin && reading.torn && !reading.has_end);
+    assert_int_equal(reading.outcome_count, 1);
+    assert_int_equal(reading.constraint_count, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_same_constraint(&reading.constraints[i], &refused[i]);
+    }
+    journal_reading_free(&reading);
+    journal_write_resume(&journal, &goes_on);
+    journal_write_constraints(&journal, refused + 1, 1); /* another space by now */
+    journal_write_outcome(&journal, JOURNAL_FIRST, &second);
+    journal_write_end(&journal, &(struct journal_end){.complete = true, .tried = 2});
+    journal_close(&journal);
+
+    assert_int_equal(journal_continue(&journal, parts->store, run_id, &reading, &written, &error), ATTUNE_OK);
+    assert_true(reading.has_begin && !reading.torn && reading.has_end && reading.end.complete);
+    assert_int_equal(reading.damaged, 1);
+    assert_int_equal(reading.outcome_count, 2);
+    assert_same_outcome(&reading.outcomes[0].what, &first);
+    assert_same_outcome(&reading.outcomes[1].what, &second);
+    assert_int_equal(reading.constraint_count, 1);
+    assert_same_constraint(&reading.constraints[0], &refused[1]);
+    assert_int_equal(reading.resume_count, 1);
+    assert_true(reading.resumes[0].started == goes_on.started);
+    assert_string_equal(reading.resumes[0].driver, goes_on.driver);
+    assert_int_equal(reading.resumes[0].held, 1);
+    assert_int_equal(reading.resumes[0].invalid, 2);
+    journal_reading_free(&reading);
+    journal_write_resume(&journal, &goes_on); /* it is not at its end any more */
+    journal_close(&journal);
+    assert_int_equal(store_journal_read(parts->store, run_id, &text, NULL), ATTUNE_OK);
+    read_text(text.data, text.length, &reading);
+    assert_false(reading.has_end);
+    assert_int_equal(reading.resume_count, 2);
+    journal_reading_free(&reading);
+    buffer_free(&text);
+    /* what is not there, and what is another run's */
+    static const char foreign[] = "0123456789abcdef0123456789abcdee";
+    assert_int_equal(journal_continue(&other, parts->store, foreign, &ignored, &written, &error), ATTUNE_NOT_FOUND);
+    char path[sizeof journal.path];
+    assert_int_equal(store_journal_path(parts->store, foreign, path, sizeof path, NULL), ATTUNE_OK);
+    assert_int_equal(rename(journal.path, path), 0);
+    assert_int_equal(journal_continue(&other, parts->store, foreign, &ignored, &written, &error), ATTUNE_CORRUPT);
+    assert_false(journal_is_written(path));
+    assert_int_equal(unlink(path), 0);
+    assert_false(journal_peek(path, &peeked));
 }
 
 /* the good journal's second line, with `what` in the place of `was` */
@@ -408,7 +518,8 @@ int main(void)
         cmocka_unit_test(what_the_tuner_wrote_is_read_back),
         cmocka_unit_test(odd_values_come_back_as_what_is_nearest),
         cmocka_unit_test(a_journal_cut_at_any_byte_keeps_its_whole_lines),
-        cmocka_unit_test(the_last_outcome_of_a_stage_counts),
+        cmocka_unit_test(the_last_outcome_of_a_candidate_counts),
+        cmocka_unit_test(a_run_that_goes_on_appends_to_its_journal),
         cmocka_unit_test(damaged_lines_are_counted_and_passed_over),
         cmocka_unit_test(unknown_fields_are_passed_over),
         cmocka_unit_test(another_runs_lines_are_not_this_runs),

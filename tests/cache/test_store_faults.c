@@ -167,7 +167,13 @@ static void every_damage_of_a_blocked_note_is_set_aside(void **state)
         assert_string_equal(found.reason, "? \"no\" end");
         assert_int_equal(fixture_count(store, STORE_BLOCKED), 1);
         int before = fixture_count(store, STORE_REJECTED);
+        struct store_verdict verdict;
+        assert_int_equal(store_verify(store, false, &verdict, NULL), ATTUNE_OK);
+        assert_int_equal(verdict.blocked, 1);
+        assert_int_equal(verdict.bad, 0);
         damages[i](path, 3);
+        assert_int_equal(store_verify(store, false, &verdict, NULL), ATTUNE_OK);
+        assert_int_equal(verdict.bad, damages[i] != put_folder); /* a folder is looked into, and is empty */
         assert_int_equal(store_blocked_get(store, &note.object, &found, NULL), ATTUNE_NOT_FOUND);
         assert_int_equal(fixture_count(store, STORE_REJECTED), before + 1);
         assert_int_equal(fixture_count(store, STORE_BLOCKED), 0);

@@ -2,8 +2,11 @@
  * a miss would do. */
 #include "program.h"
 
+#include "base/files.h"
+
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PROBLEM "test.scale elements=1000 factor=3"
@@ -33,7 +36,7 @@ static void verify_names_what_is_bad(void **state)
     if (!fill()) {
         skip();
     }
-    char path[512], file[1024];
+    char path[512], file[2048];
     attune("cache", "ls", "--all", "--json", NULL);
     exits_with(EXIT_IS_DONE);
     size_t index;
@@ -49,7 +52,7 @@ static void verify_names_what_is_bad(void **state)
     snprintf(file, sizeof file, "%s/%s", text_of(answer(), "store"), path);
     attune("cache", "verify", NULL);
     exits_with(EXIT_IS_DONE);
-    says("1 object and 1 record, 0 bad, 0 records whose object is missing");
+    says("1 object, 1 record and 0 notes of blocked objects, 0 bad, 0 records whose object is missing");
     assert_int_equal(truncate(file, 100), 0);
     attune("cache", "verify", NULL);
     exits_with(EXIT_IS_FAILED);
@@ -65,9 +68,22 @@ static void verify_names_what_is_bad(void **state)
     exits_with(EXIT_IS_DONE);
     says(path);
     says("1 bad (set aside), 1 record whose object is missing");
+    /* what blocks nothing, and a name with a terminal's commands in it */
+    char folder[1024];
+    attune("cache", "ls", "--json", NULL);
+    snprintf(folder, sizeof folder, "%s/blocked", text_of(answer(), "store"));
+    assert_int_equal(mkdir(folder, 0700), 0);
+    snprintf(file, sizeof file, "%s/a\x1b[2J.json", folder);
+    assert_int_equal(file_write(file, "{}", 2, NULL), ATTUNE_OK);
+    attune("cache", "verify", NULL);
+    exits_with(EXIT_IS_FAILED);
+    says("blocked/a?[2J.json: its name is not that of a note of a blocked object");
+    says("1 note of blocked objects, 1 bad,");
+    attune("cache", "verify", "--repair", NULL);
+    exits_with(EXIT_IS_DONE);
     attune("cache", "prune", "--rejected", NULL);
     exits_with(EXIT_IS_DONE);
-    says("removed 1 entry, ");
+    says("removed 2 entries, ");
 }
 
 /* ATTUNE_CACHE is set: the message says what is wrong with it */

@@ -31,6 +31,24 @@ static void columns_line_up_whatever_the_bytes(void **state)
     free(text);
 }
 
+static void control_characters_do_not_reach_a_terminal(void **state)
+{
+    (void)state;
+    struct table table;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    table_begin(&table, "path");
+    table_cell(&table, "journals/\x1b[2J\xc2\x9b\n\t\x7f-é");
+    table_end(&table, out);
+    fclose(out);
+    assert_string_equal(text, "path\njournals/?[2J"
+                              "??"
+                              "??"
+                              "?-é\n");
+    free(text);
+}
+
 static void no_line_ends_with_blanks(void **state)
 {
     (void)state;
@@ -81,6 +99,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_line_up_whatever_the_bytes),
+        cmocka_unit_test(control_characters_do_not_reach_a_terminal),
         cmocka_unit_test(no_line_ends_with_blanks),
         cmocka_unit_test(a_table_without_rows_is_its_heading),
     };

@@ -29,9 +29,24 @@ static void check_real(double real)
 static void check_bounds(const struct journal_reading *reading, size_t length)
 {
     HOLDS(reading->outcome_count >= 0 && reading->damaged >= 0 && reading->repeated >= 0, "negative counts");
-    HOLDS((size_t)reading->outcome_count + (size_t)reading->damaged + (size_t)reading->repeated <= length,
-          "more lines than bytes");
-    HOLDS(reading->outcome_count + reading->damaged + reading->repeated <= JOURNAL_LINES_MAX, "too many lines");
+    int lines = reading->outcome_count + reading->damaged + reading->repeated + reading->constraint_count +
+                reading->resume_count;
+    HOLDS(reading->constraint_count >= 0 && reading->resume_count >= 0, "negative counts");
+    HOLDS((size_t)lines <= length, "more lines than bytes");
+    HOLDS(lines <= JOURNAL_LINES_MAX, "too many lines");
+    for (int i = 0; i < reading->constraint_count; i++) {
+        const struct journal_constraint *constraint = &reading->constraints[i];
+        check_text(constraint->example, sizeof constraint->example);
+        HOLDS(strnlen(constraint->reason, sizeof constraint->reason) < sizeof constraint->reason &&
+                  strnlen(constraint->because, sizeof constraint->because) < sizeof constraint->because,
+              "a reason without end");
+        HOLDS(constraint->count >= 0, "negative");
+    }
+    for (int i = 0; i < reading->resume_count; i++) {
+        check_text(reading->resumes[i].driver, sizeof reading->resumes[i].driver);
+        HOLDS(reading->resumes[i].started >= 0 && reading->resumes[i].held >= 0 && reading->resumes[i].invalid >= 0,
+              "negative");
+    }
     check_text(reading->begin.run, sizeof reading->begin.run);
     check_text(reading->begin.problem, sizeof reading->begin.problem);
     check_text(reading->begin.device, sizeof reading->begin.device);
@@ -90,7 +105,8 @@ static void check_written(const struct journal_reading *reading)
     HOLDS(second.damaged == 0 && second.repeated == 0 && !second.torn, "%d damaged in %s", second.damaged,
           buffer_string(&written));
     HOLDS(second.has_begin == reading->has_begin && second.has_end == reading->has_end &&
-              second.outcome_count == reading->outcome_count,
+              second.outcome_count == reading->outcome_count && second.constraint_count == reading->constraint_count &&
+              second.resume_count == reading->resume_count,
           "lines were lost");
     HOLDS(second.begin.seed == reading->begin.seed && second.begin.started == reading->begin.started &&
               second.begin.candidates == reading->begin.candidates,
