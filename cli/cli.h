@@ -11,6 +11,7 @@
 #include "base/target.h"
 #include "cache/store.h"
 #include "cli/options.h"
+#include "cli/ranges.h"
 #include "generator/compiler.h"
 #include "generator/generator.h"
 
@@ -74,7 +75,7 @@ attune_status cli_generator(struct cli *cli, struct error *error);
 
 /* text -> problem, by the family's schema; a text without family is attention.forward's */
 attune_status cli_parse_problem(struct cli *cli, const char *text, struct problem *problem, struct error *error);
-/* the value of --problem; refused when it was not given */
+/* the value of --problem; refused when it was not given or stands for several */
 attune_status cli_problem(struct cli *cli, struct problem *problem, struct error *error);
 attune_status cli_target(struct cli *cli, const char *text, struct target *target, struct error *error);
 
@@ -84,9 +85,11 @@ attune_status cli_parameters(struct cli *cli, int first, char text[CANDIDATE_TEX
 attune_status cli_candidate(struct cli *cli, const char *parameters, const struct problem *problem,
                             const struct target *target, struct candidate *candidate, struct error *error);
 
-/* problems with their names: --problem, or a file of one problem a line ("name: text", # comments) */
+/* problems with their names: --problem, or a file of one problem a line ("name: text", # comments). A text with ranges
+ * (cli/ranges.h) is several problems, told apart by their names' endings: "name[seqlen_q=512]" */
+enum { PROBLEM_NAME_BYTES = 64 + RANGE_SUFFIX_BYTES };
 struct named_problem {
-    char name[64]; /* "" when it has none */
+    char name[PROBLEM_NAME_BYTES]; /* "" when it has none */
     struct problem problem;
 };
 struct problem_list {

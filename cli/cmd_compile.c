@@ -406,6 +406,10 @@ static attune_status check_options(struct cli *cli, int targets, struct error *e
     if (!space && !defaults && (options_has(given, "problems") || options_has(given, "store"))) {
         return error_set(error, ATTUNE_INVALID, "--problems and --store go with --space or --defaults");
     }
+    const char *problem = options_text(given, "problem");
+    if (!space && !defaults && problem != NULL && ranges_refuse(problem, error) != ATTUNE_OK) {
+        return error_prefix(error, "--problem, without --space or --defaults");
+    }
     if (!space && !defaults && !options_has(given, "output") && !options_has(given, "asm") &&
         !options_has(given, "resources")) {
         return error_set(error, ATTUNE_INVALID,

@@ -58,15 +58,26 @@ attune_status cli_parse_problem(struct cli *cli, const char *text, struct proble
     return problem_parse(schema, text, problem, error);
 }
 
+static attune_status problem_text(const struct cli *cli, const char **text, struct error *error)
+{
+    *text = options_text(&cli->options, "problem");
+    return *text != NULL ? ATTUNE_OK
+                         : error_set(error, ATTUNE_INVALID,
+                                     "--problem is missing: --problem \"attention.forward dtype=f16 batch=1 heads=32 "
+                                     "seqlen_q=2048 head_dim=128 causal=1\"");
+}
+
 attune_status cli_problem(struct cli *cli, struct problem *problem, struct error *error)
 {
-    const char *text = options_text(&cli->options, "problem");
-    if (text == NULL) {
-        return error_set(error, ATTUNE_INVALID,
-                         "--problem is missing: --problem \"attention.forward dtype=f16 batch=1 heads=32 "
-                         "seqlen_q=2048 head_dim=128 causal=1\"");
+    const char *text;
+    attune_status status = problem_text(cli, &text, error);
+    if (status != ATTUNE_OK) {
+        return status;
     }
-    attune_status status = cli_parse_problem(cli, text, problem, error);
+    status = ranges_refuse(text, error);
+    if (status == ATTUNE_OK) {
+        status = cli_parse_problem(cli, text, problem, error);
+    }
     return status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "--problem");
 }
 
@@ -120,24 +131,31 @@ attune_status cli_candidate(struct cli *cli, const char *parameters, const struc
     return status == ATTUNE_OK ? candidate_check(cli->generator, candidate, problem, target, error) : status;
 }
 
-/* "name: text" -> name; a colon inside a target or family never stands before a blank */
-static attune_status split_name(char *line, char name[64], const char **text, struct error *error)
+/* "name: text" -> name; a colon inside a target or family never stands before a blank. What a range's problem is called
+ * is a name too: its values, in brackets at the end, are the only place for an equal sign. */
+static attune_status split_name(char *line, char name[PROBLEM_NAME_BYTES], const char **text, struct error *error)
 {
     char *colon = strstr(line, ": ");
     name[0] = '\0';
     *text = line;
-    if (colon == NULL || memchr(line, '=', (size_t)(colon - line)) != NULL) {
+    if (colon == NULL) {
         return ATTUNE_OK;
     }
     size_t length = (size_t)(colon - line);
+    const char *equal = memchr(line, '=', length);
+    const bool of_range = length > 0 && colon[-1] == ']' && memchr(line, '[', length) != NULL;
+    if (equal != NULL && !(of_range && memchr(line, '[', (size_t)(equal - line)) != NULL)) {
+        return ATTUNE_OK;
+    }
     for (size_t i = 0; i < length; i++) {
         if ((unsigned char)line[i] < ' ' || line[i] == 0x7f) {
             return error_set(error, ATTUNE_INVALID, "the name before the colon holds a control character");
         }
     }
-    if (length >= 64) {
-        return error_set(error, ATTUNE_INVALID, "the name \"%.40s...\" has %zu bytes: at most 63 are kept", line,
-                         length);
+    const size_t most = of_range ? PROBLEM_NAME_BYTES - 1 : 63;
+    if (length > most) {
+        return error_set(error, ATTUNE_INVALID, "the name \"%.40s...\" has %zu bytes: at most %zu are kept", line,
+                         length, most);
     }
     memcpy(name, line, length);
     name[length] = '\0';
@@ -145,29 +163,53 @@ static attune_status split_name(char *line, char name[64], const char **text, st
     return ATTUNE_OK;
 }
 
+struct adding {
+    struct cli *cli;
+    struct problem_list *list;
+    const char *name; /* of the line */
+};
+
+static attune_status add_problem(void *data, const char *text, const char *suffix, struct error *error)
+{
+    struct adding *adding = data;
+    struct problem_list *list = adding->list;
+    if ((list->count & (list->count + 1)) == 0) { /* room for twice as many, and one */
+        struct named_problem *items = realloc(list->items, (2 * (size_t)list->count + 1) * sizeof *items);
+        if (items == NULL) {
+            return error_no_memory(error);
+        }
+        list->items = items;
+    }
+    struct named_problem *item = &list->items[list->count];
+    int length = snprintf(item->name, sizeof item->name, "%s%s", adding->name, suffix);
+    if (length >= (int)sizeof item->name) {
+        return error_set(error, ATTUNE_INVALID, "the name \"%.40s...%s\" has %d bytes: at most %zu are kept",
+                         adding->name, suffix, length, sizeof item->name - 1);
+    }
+    attune_status status = cli_parse_problem(adding->cli, text, &item->problem, error);
+    list->count += status == ATTUNE_OK;
+    return status == ATTUNE_OK || suffix[0] == '\0' ? status : error_prefix(error, "%s", suffix);
+}
+
+static attune_status add_text(struct cli *cli, const char *name, const char *text, struct problem_list *list,
+                              struct error *error)
+{
+    struct adding adding = {.cli = cli, .list = list, .name = name};
+    return list->count < PROBLEMS_MAX ? ranges_visit(text, PROBLEMS_MAX - list->count, add_problem, &adding, error)
+                                      : error_set(error, ATTUNE_INVALID, "more than %d problems", PROBLEMS_MAX);
+}
+
 static attune_status add_line(struct cli *cli, char *line, struct problem_list *list, struct error *error)
 {
+    char name[PROBLEM_NAME_BYTES];
+    const char *text;
     line[strcspn(line, "#")] = '\0';
     line += strspn(line, " \t\r"); /* a carriage return is a blank, wherever it stands: nothing behind it is lost */
     if (*line == '\0') {
         return ATTUNE_OK;
     }
-    if (list->count == PROBLEMS_MAX) {
-        return error_set(error, ATTUNE_INVALID, "more than %d problems", PROBLEMS_MAX);
-    }
-    struct named_problem *items = realloc(list->items, (size_t)(list->count + 1) * sizeof *items);
-    if (items == NULL) {
-        return error_no_memory(error);
-    }
-    list->items = items;
-    struct named_problem *item = &items[list->count];
-    const char *text;
-    attune_status status = split_name(line, item->name, &text, error);
-    if (status == ATTUNE_OK) {
-        status = cli_parse_problem(cli, text, &item->problem, error);
-    }
-    list->count += status == ATTUNE_OK;
-    return status;
+    attune_status status = split_name(line, name, &text, error);
+    return status == ATTUNE_OK ? add_text(cli, name, text, list, error) : status;
 }
 
 attune_status problems_parse(struct cli *cli, char *text, const char *path, struct problem_list *list,
@@ -215,16 +257,17 @@ attune_status cli_problems(struct cli *cli, struct problem_list *list, struct er
         attune_status status = problems_read(cli, path, list, error);
         return status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "--problems");
     }
-    list->items = calloc(1, sizeof *list->items);
-    if (list->items == NULL) {
-        return error_no_memory(error);
+    const char *text;
+    attune_status status = problem_text(cli, &text, error);
+    if (status != ATTUNE_OK) {
+        return status;
     }
-    list->count = 1;
-    attune_status status = cli_problem(cli, &list->items[0].problem, error);
+    status = add_text(cli, "", text, list, error);
     if (status != ATTUNE_OK) {
         problem_list_free(list);
+        return error_prefix(error, "--problem");
     }
-    return status;
+    return ATTUNE_OK;
 }
 
 void problem_list_free(struct problem_list *list)

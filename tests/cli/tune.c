@@ -90,11 +90,65 @@ static void devices_are_named_and_checked(void **state)
     exits_with(EXIT_IS_USAGE);
 }
 
+static void ranges_are_problems_with_names(void **state)
+{
+    (void)state;
+    need_host_compiler();
+    write_file(scratch("ranges.txt"), "s: test.scale elements=100..400*2 factor=3\ntest.scale elements=7,9\n");
+    attune("tune", "--problems", scratch("ranges.txt"), "--device", "host", "--count", "1", "--store",
+           scratch("ranges"), "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    static const char *const names[] = {"s[elements=100]", "s[elements=200]", "s[elements=400]", "[elements=7]",
+                                        "[elements=9]"};
+    const json_t *results = json_object_get(answer(), "results");
+    assert_int_equal(json_array_size(results), 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_string_equal(text_at(results, i, "name"), names[i]);
+    }
+    assert_non_null(strstr(text_at(results, 1, "problem"), "elements=200 "));
+    attune("verify", "--problem", "test.scale elements=5..6+1", "--device", "host", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    assert_int_equal(json_array_size(json_object_get(answer(), "results")), 2);
+    attune("compile", "--space", "--problem", "test.scale elements=5..6+1", "--target", "host", "--store",
+           scratch("ranges"), NULL);
+    exits_with(EXIT_IS_DONE);
+    attune("compile", "--defaults", "--problem", "test.scale elements=5..6+1", "--target", "host", "--store",
+           scratch("ranges"), "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+}
+
+static void one_problem_commands_name_the_range(void **state)
+{
+    (void)state;
+    static const char *const commands[][8] = {
+        {"show", "--target", "host"}, {"params", "test.scale", "--target", "host"},   {"explain", "--device", "host"},
+        {"run", "--device", "host"},  {"compile", "--target", "host", "--resources"},
+    };
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        const char *const *w = commands[i];
+        attune(w[0], "--problem", "test.scale elements=5..6+1", w[1], w[2], w[3], w[4], NULL);
+        exits_with(EXIT_IS_USAGE);
+        complains("'elements=5..6+1' stands for several problems");
+    }
+    attune("tune", "--problem", "test.scale elements=1..5000+1", "--device", "host", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("5000 problems");
+    write_file(scratch("many.txt"), "test.scale elements=1..3000+1\ntest.scale elements=1..2000+1\n");
+    attune("tune", "--problems", scratch("many.txt"), "--device", "host", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("line 2: this stands for 2000 problems, more than the 1096");
+    attune("tune", "--problem", "test.scale elements=5,x", "--device", "host", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("[elements=x]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(several_devices_share_a_list),
         cmocka_unit_test(devices_are_named_and_checked),
+        cmocka_unit_test(ranges_are_problems_with_names),
+        cmocka_unit_test(one_problem_commands_name_the_range),
     };
     return cmocka_run_group_tests_name("cli_tune", tests, program_setup, program_teardown);
 }
