@@ -25,7 +25,7 @@ static struct script {
     int begun, ended, failed, given_back;
     volatile int stop;
     struct {
-        char problem[64], device[32];
+        char problem[PROBLEM_NAME_BYTES], device[32];
         double seconds;
     } runs[NAMES_MAX];
 } script;
