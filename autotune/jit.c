@@ -4,6 +4,7 @@
  * made on first need and kept. Tuning holds the generator for its whole run.
  */
 #include "runtime/jit.h"
+#include "autotune/measurer.h"
 #include "autotune/objects.h"
 #include "autotune/publish.h"
 #include "autotune/tune.h"
@@ -128,6 +129,7 @@ static attune_status jit_tune(void *data, const struct jit_request *request, str
     snprintf(device, sizeof device, strcmp(request->driver->name, "host") == 0 ? "%s" : "%s:%d", request->driver->name,
              request->ordinal);
     struct tune_options options = {.device = device,
+                                   .device_in_use = !measurer_is_local(),
                                    .budget_seconds = request->tune_seconds > 0.0 ? request->tune_seconds : 60.0};
     memset(record, 0, sizeof *record);
     attune_status status = stale_accepted(&accepted, error);

@@ -94,7 +94,8 @@ attune_status measure_facts(const struct message *reply, struct measurer_facts *
     bool good = ended(device->name, sizeof device->name) &&
                 ended(device->driver_version, sizeof device->driver_version) &&
                 ended(device->target.processor, sizeof device->target.processor) && flags[0] <= 1 && flags[1] <= 1 &&
-                isfinite(read.operations) && read.operations >= 0;
+                device->sharing >= DRIVER_SHARED && device->sharing <= DRIVER_PROHIBITED && isfinite(read.operations) &&
+                read.operations >= 0;
     if (good) {
         target_format(&device->target, text);
         good = target_parse(text, &target, NULL) == ATTUNE_OK && target.vendor == device->target.vendor;

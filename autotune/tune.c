@@ -55,6 +55,28 @@ static attune_status list_outcomes(struct tuning *t, struct error *error)
     return ATTUNE_OK;
 }
 
+/* Said before any memory is taken: a measuring process needs the device beside whoever has it. */
+static attune_status check_sharing(const struct tuning *t, struct error *error)
+{
+    const struct driver_device *device = &t->facts.device;
+    const double mib = 1024.0 * 1024.0;
+    if (device->sharing == DRIVER_PROHIBITED) {
+        return error_set(
+            error, ATTUNE_DEVICE_FAILED,
+            "%s is in compute mode \"prohibited\": no process may use it; `nvidia-smi -c DEFAULT` allows it",
+            device->name);
+    }
+    if (device->sharing == DRIVER_EXCLUSIVE && t->options->device_in_use) {
+        return error_set(
+            error, ATTUNE_DEVICE_FAILED,
+            "%s is in compute mode \"exclusive process\" and this process has it: measuring takes a process "
+            "of its own and %.1f MiB of device memory; tune before with `attune tune`, or allow several "
+            "processes with `nvidia-smi -c DEFAULT`",
+            device->name, (double)t->facts.bytes / mib);
+    }
+    return ATTUNE_OK;
+}
+
 /* Bytes are said before they are taken. */
 static attune_status open_device(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
                                  struct error *error)
@@ -62,6 +84,9 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
     const struct tune_options *options = t->options;
     struct tune_progress *counts = &t->result->counts;
     attune_status status = measurer_open(t->measurer, &t->facts, error);
+    if (status == ATTUNE_OK) {
+        status = check_sharing(t, error);
+    }
     if (status == ATTUNE_OK) {
         status = plan_order(generator, t->problem, &t->facts.device.target, options->strategy, options->candidates,
                             options->seed, 0, &t->list, error);

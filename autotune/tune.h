@@ -21,6 +21,8 @@ struct tune_options {
     double candidate_seconds; /* limit of one step of a candidate; 0: from the default's (measurer.h) */
     bool retry_blocked;       /* what was wrong, hung, crashed or never finished compiling before is tried again */
     bool accept_stored;       /* objects of the same source by another compiler are used, and counted */
+    bool device_in_use; /* the calling process has a context on the device: one that serves a single process cannot be
+                           tuned then */
     const volatile int
         *stop; /* set to non-zero by a signal handler or another thread: as if the budget ended; may be NULL */
 };

@@ -15,6 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* how many processes the device serves at once (NVIDIA's compute modes; AMD's devices serve any number) */
+enum driver_sharing { DRIVER_SHARED, DRIVER_EXCLUSIVE, DRIVER_PROHIBITED };
+
 struct driver_device {
     int ordinal;
     struct target target; /* full ID as the driver says */
@@ -28,6 +31,7 @@ struct driver_device {
     uint64_t memory_free_bytes; /* when asked */
     uint64_t cache_bytes;       /* last-level (L2), for rotating buffers; 0 unknown */
     int32_t power_limit_watts;  /* soft part of the fingerprint; 0 unknown */
+    int32_t sharing;            /* enum driver_sharing */
     struct grid_limits grid;
 };
 

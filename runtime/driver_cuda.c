@@ -78,7 +78,7 @@ static attune_status cuda_describe(const struct driver *driver, int ordinal, str
     if (code == CU_SUCCESS) {
         code = cuda_api()->device_memory(&memory_bytes, handle);
     }
-    int major = 0, minor = 0, shared = 0, cache = 0, grid[3] = {0};
+    int major = 0, minor = 0, shared = 0, cache = 0, mode = 0, grid[3] = {0};
     const struct {
         int attribute;
         int *value;
@@ -90,6 +90,7 @@ static attune_status cuda_describe(const struct driver *driver, int ordinal, str
         {CU_MAX_THREADS_PER_BLOCK, &device->max_threads},
         {CU_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared},
         {CU_L2_CACHE_SIZE, &cache},
+        {CU_COMPUTE_MODE, &mode},
         {CU_MAX_GRID_DIM_X, &grid[0]},
         {CU_MAX_GRID_DIM_Y, &grid[1]},
         {CU_MAX_GRID_DIM_Z, &grid[2]},
@@ -108,6 +109,9 @@ static attune_status cuda_describe(const struct driver *driver, int ordinal, str
     device->shared_bytes = (uint64_t)shared;
     device->memory_bytes = memory_bytes;
     device->cache_bytes = (uint64_t)cache;
+    device->sharing = mode == CU_COMPUTE_MODE_EXCLUSIVE_PROCESS ? DRIVER_EXCLUSIVE
+                      : mode == CU_COMPUTE_MODE_PROHIBITED      ? DRIVER_PROHIBITED
+                                                                : DRIVER_SHARED;
     device->grid = (struct grid_limits){.blocks = {(uint64_t)grid[0], (uint64_t)grid[1], (uint64_t)grid[2]}};
     void *nvml_device = NULL;
     char bus[32];

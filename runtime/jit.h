@@ -29,7 +29,8 @@ struct jit_handler {
     void (*destroy)(void *data);
     /* expand and compile the default candidate, publish object and default record in the store, fill *record */
     attune_status (*compile)(void *data, const struct jit_request *request, struct record *record, struct error *error);
-    /* tune, publish, fill *record with the winner's */
+    /* tune, publish, fill *record with the winner's. A failure leaves the device and the caller's memory as they were:
+     * the caller then asks compile for the default */
     attune_status (*tune)(void *data, const struct jit_request *request, struct record *record, struct error *error);
     /* schema of a family libattune has no table for; owned by the handler */
     const struct schema *(*schema)(void *data, const char *family);

@@ -241,6 +241,20 @@ static attune_status call_handler(const struct request *request, bool tune, cons
     return status;
 }
 
+/* Tuning that cannot be done here - the caller has the device's memory, or the device serves one process - is no reason
+ * to have no plan. What tuning found wrong or hanging is blocked by then: the handler does not make it. */
+static attune_status serve_default(const struct request *request, struct flight *flight, attune_status failed)
+{
+    struct error why = flight->error, again = {.message = ""};
+    attune_status status = call_handler(request, false, NULL, &flight->record, &again);
+    if (status != ATTUNE_OK) {
+        return failed; /* flight->error tells why there was no tuning */
+    }
+    warn_once(why.message, "\"%s\" is not tuned, the default candidate serves it: %s", request->specialisation,
+              why.message);
+    return ATTUNE_OK;
+}
+
 /* who leads looks into the store once more: another flight may have landed between its look and its take-off */
 static attune_status fly(struct request *request, bool tune, const char *candidate, bool look_again,
                          struct flight *flight, attune_plan **plan)
@@ -253,6 +267,9 @@ static attune_status fly(struct request *request, bool tune, const char *candida
         }
     }
     status = call_handler(request, tune, candidate, &flight->record, &flight->error);
+    if (status != ATTUNE_OK && tune && request->lowest <= ATTUNE_RUNG_DEFAULT) {
+        status = serve_default(request, flight, status);
+    }
     flight->has_record = status == ATTUNE_OK;
     return status;
 }

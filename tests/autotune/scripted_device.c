@@ -25,6 +25,7 @@ static attune_status describe(const struct driver *driver, int ordinal, struct d
     facts->cache_bytes = 1 << 14;
     facts->shared_bytes = scripted.shared_bytes > 0 ? scripted.shared_bytes : facts->shared_bytes;
     facts->max_threads = scripted.max_threads > 0 ? scripted.max_threads : facts->max_threads;
+    facts->sharing = scripted.sharing;
     return status;
 }
 

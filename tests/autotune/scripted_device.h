@@ -31,6 +31,7 @@ struct scripted {
     /* limits of the device that it pretends to be; 0: the host's */
     uint64_t shared_bytes;
     int32_t max_threads;
+    int32_t sharing;
     int refused; /* launches past these limits: a real device would keep an error */
 };
 extern struct scripted scripted;

@@ -326,9 +326,34 @@ static void screens_at_the_edge_of_each_limit(void **state)
     assert_true(screen_pays(&tight, reason));
 }
 
+/* said with the bytes before any memory is taken or candidate compiled; a program of its own tunes such a device */
+static void a_device_of_one_process_is_not_tuned_beside_its_user(void **state)
+{
+    struct parts *parts = *state;
+    struct setting setting;
+    struct tune_result result;
+    struct error error = {0};
+    struct tune_options options = {.seed = 1, .device_in_use = true};
+    struct driver driver = scripted_driver(rank_truth);
+    open_setting(&setting, "right r01 r02");
+    scripted.sharing = DRIVER_EXCLUSIVE;
+    assert_int_equal(tune(parts, &setting, &driver, &options, &result, &error), ATTUNE_DEVICE_FAILED);
+    assert_non_null(strstr(error.message, "exclusive process"));
+    assert_non_null(strstr(error.message, "MiB of device memory"));
+    assert_int_equal(scripted.load_count, 0);
+    options.device_in_use = false;
+    assert_int_equal(tune(parts, &setting, &driver, &options, &result, &error), ATTUNE_OK);
+    tune_result_free(&result);
+    scripted.sharing = DRIVER_PROHIBITED;
+    assert_int_equal(tune(parts, &setting, &driver, &options, &result, &error), ATTUNE_DEVICE_FAILED);
+    assert_non_null(strstr(error.message, "prohibited"));
+    close_setting(&setting);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_device_of_one_process_is_not_tuned_beside_its_user),
         cmocka_unit_test(the_winner_is_the_same_and_near_the_best_whatever_the_device_does),
         cmocka_unit_test(fast_and_wrong_never_wins),
         cmocka_unit_test(candidates_beyond_the_device_are_left_out_with_their_reason),

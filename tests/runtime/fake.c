@@ -157,6 +157,9 @@ static attune_status fake_tune(void *data, const struct jit_request *request, st
     if (jit->fail != ATTUNE_OK) {
         return error_set(error, jit->fail, "the fake tuner refuses");
     }
+    if (jit->untuned != ATTUNE_OK) {
+        return error_set(error, jit->untuned, "the fake device serves one process");
+    }
     return publish(jit, request, RECORD_TUNED, record, error);
 }
 

@@ -17,6 +17,7 @@
 struct fake_jit {
     atomic_int compiles, tunes, running, destroyed;
     attune_status fail;     /* not ATTUNE_OK: what every call answers */
+    attune_status untuned;  /* not ATTUNE_OK: what every tuning answers */
     int delay_milliseconds; /* a compile takes this long */
     const char *object;     /* bytes that a compile gives; NULL: an ELF's first ones and the target's name */
     size_t object_bytes;

@@ -99,6 +99,9 @@ FUNCTION(cuDeviceGetAttribute, int *value, int attribute, int device)
     case 16:
         *value = 132;
         break;
+    case 20:
+        *value = fake.compute_mode;
+        break;
     case 38:
         *value = 50 << 20;
         break;

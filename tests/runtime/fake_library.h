@@ -14,6 +14,7 @@
 #include <string.h>
 
 struct fake {
+    int compute_mode;   /* what CUDA says of a device */
     char log[1 << 16];  /* "name detail\n" for each call */
     char fail_name[64]; /* the next call of this name fails with fail_code */
     int fail_code;

@@ -100,6 +100,16 @@ static void devices_are_described(void **state)
         assert_int_equal(device.max_threads, 1024);
         assert_true(device.cache_bytes > 0 && device.memory_free_bytes > 0);
     }
+#ifdef TEST_CUDA
+    for (int mode = 0; mode < 4; mode++) { /* 1 was "exclusive thread", which drivers of today do not have */
+        fake->compute_mode = mode;
+        assert_int_equal(gpu->describe(gpu, 0, &device, &error), ATTUNE_OK);
+        assert_int_equal(device.sharing, mode == 3 ? DRIVER_EXCLUSIVE : mode == 2 ? DRIVER_PROHIBITED : DRIVER_SHARED);
+    }
+    fake->compute_mode = 0;
+#else
+    assert_int_equal(device.sharing, DRIVER_SHARED);
+#endif
     assert_int_equal(gpu->describe(gpu, 2, &device, &error), ATTUNE_NO_DEVICE);
     assert_message(&error, NAME ":2");
 }

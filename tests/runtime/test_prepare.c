@@ -275,6 +275,31 @@ static void tune_tunes_a_miss_and_not_what_is_near(void **state)
     scene_close(&scene);
 }
 
+/* the caller has the device's memory, or the device serves one process: no reason to have no plan */
+static void where_tuning_cannot_be_done_the_default_serves(void **state)
+{
+    (void)state;
+    struct scene scene;
+    attune_plan_info info = {.size = sizeof info};
+    scene_open(&scene, ATTUNE_JIT_TUNE, true);
+    scene.jit.untuned = ATTUNE_NO_MEMORY;
+    expect_plan(&scene, SIZES("512", "512"), ATTUNE_RUNG_DEFAULT, "fake/default a=1");
+    assert_int_equal(scene.jit.tunes, 1);
+    assert_int_equal(scene.jit.compiles, 1);
+    /* who asks for more than a default is told why there is none */
+    fake_expect(scene.context, ATTUNE_NO_MEMORY,
+                prepare_info(&scene, SIZES("512", "512"), ATTUNE_RUNG_NEAR, NULL, &info), "serves one process", NULL);
+    assert_int_equal(scene.jit.compiles, 1);
+    /* nothing to serve either: the first reason is the one that is told */
+    scene.jit.fail = ATTUNE_COMPILE_FAILED;
+    fake_expect(scene.context, ATTUNE_COMPILE_FAILED,
+                prepare_info(&scene, SIZES("512", "512") " causal=1", (attune_rung)0, NULL, &info), "tuner refuses",
+                NULL);
+    scene.jit.fail = scene.jit.untuned = ATTUNE_OK;
+    expect_plan(&scene, SIZES("512", "512"), ATTUNE_RUNG_EXACT, "fake/default a=1");
+    scene_close(&scene);
+}
+
 static void a_named_candidate_is_served_from_the_store_or_compiled(void **state)
 {
     (void)state;
@@ -535,6 +560,7 @@ int main(void)
         cmocka_unit_test(forbid_names_the_key_the_device_and_the_paths),
         cmocka_unit_test(the_lowest_rung_is_kept),
         cmocka_unit_test(tune_tunes_a_miss_and_not_what_is_near),
+        cmocka_unit_test(where_tuning_cannot_be_done_the_default_serves),
         cmocka_unit_test(a_named_candidate_is_served_from_the_store_or_compiled),
         cmocka_unit_test(an_object_that_is_gone_is_compiled_again),
         cmocka_unit_test(a_store_that_keeps_nothing_ends_in_an_error_not_in_a_loop),
