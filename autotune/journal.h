@@ -57,9 +57,11 @@ struct journal_outcome {
 
 struct journal_end {
     char winner[CANDIDATE_TEXT_BYTES];                         /* "": none was usable, or the run failed */
-    bool complete;                                             /* every candidate was looked at */
+    bool complete;                                             /* the strategy came to its end */
     double seconds, winner_microseconds, default_microseconds; /* times 0 when not timed */
     int tried, verified, rejected;
+    char strategy[24]; /* "": not said */
+    int looks;         /* candidates checked or timed, of those there are; 0: not said */
 };
 
 struct journal_reading;

@@ -15,7 +15,7 @@
 
 enum value_kind {
     VALUE_HEX,    /* char[], lower-case hex; empty only where optional: the line has no such field then */
-    VALUE_WORD,   /* char[], lower-case letters and '-', not empty */
+    VALUE_WORD,   /* char[], lower-case letters and '-'; empty only where optional, as above */
     VALUE_TEXT,   /* char[], one line without control characters */
     VALUE_PROSE,  /* char[], anything but a NUL */
     VALUE_STAGE,  /* enum journal_stage */
@@ -91,6 +91,8 @@ static const struct line_field end_fields[] = {
     ROW(journal_end, tried, "tried", VALUE_COUNT, false),
     ROW(journal_end, verified, "verified", VALUE_COUNT, false),
     ROW(journal_end, rejected, "rejected", VALUE_COUNT, false),
+    ROW(journal_end, strategy, "strategy", VALUE_WORD, true),
+    ROW(journal_end, looks, "looks", VALUE_COUNT, true),
     {0},
 };
 static const struct {
@@ -166,7 +168,8 @@ bool journal_line_format(enum journal_kind kind, const void *values, struct buff
     bool good = json_object_set_new(root, "kind", json_string(kinds[kind].name)) == 0;
     for (const struct line_field *field = kinds[kind].fields; field->name != NULL; field++) {
         const char *at = (const char *)values + field->offset;
-        if (field->kind != VALUE_HEX || !field->optional || *at != '\0') {
+        bool word = field->kind == VALUE_HEX || field->kind == VALUE_WORD;
+        if (!word || !field->optional || *at != '\0') {
             good &= json_object_set_new(root, field->name, field_value(field, at)) == 0;
         }
     }

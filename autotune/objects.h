@@ -79,14 +79,21 @@ attune_status object_binary(const struct object_job *job, struct digest *binary)
 
 void object_job_free(struct object_job *job); /* frees what it owns, not itself */
 
-/* Jobs of a list of candidates, in the list's order, while threads work ahead of the reader. */
+/* Jobs in the order in which their candidates were added, while threads work ahead of the reader. One thread, the
+ * generator's, adds and takes. */
 struct pipeline;
+/* `candidates`, `count`: added by themselves as there is room; NULL and 0 when all come by pipeline_add. Not owned. */
 attune_status pipeline_create(struct generator *generator, const struct object_road *road,
                               const struct problem *problem, const struct candidate *candidates, int count, int threads,
                               struct pipeline **pipeline, struct error *error);
-/* The next job, done or failed (job->status), valid until the following call; NULL after the last. Expands ahead, so it
- * must be called by the generator's thread. */
-struct object_job *pipeline_next(struct pipeline *pipeline);
-void pipeline_destroy(struct pipeline *pipeline); /* waits for compiles in flight; starts no more */
+/* Expands a candidate, which a thread then compiles. `place` is the caller's name for it. False when there is no room:
+ * take a job first. A candidate that does not expand is a job that failed. */
+bool pipeline_add(struct pipeline *pipeline, const struct candidate *candidate, int place);
+int pipeline_under_way(const struct pipeline *pipeline); /* added and not taken yet */
+/* The next job, done or failed (job->status), valid until the following call; waits for it. NULL when nothing is under
+ * way. A list's places are its indexes. */
+struct object_job *pipeline_take(struct pipeline *pipeline, int *place);
+struct object_job *pipeline_next(struct pipeline *pipeline); /* for those who need no place */
+void pipeline_destroy(struct pipeline *pipeline);            /* waits for compiles in flight; starts no more */
 
 #endif

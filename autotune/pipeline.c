@@ -1,8 +1,8 @@
 /* pipeline.c - objects made ahead of their reader.
  *
- * Jobs live in a ring of `window` slots. The reader expands candidates into free slots (the generator is its own),
- * threads turn expanded jobs into objects, the reader takes them in order. A slot is free again at the reader's next
- * call.
+ * Jobs live in a ring of `window` slots. Adding expands a candidate into the next free slot (the generator is the
+ * caller's), threads turn expanded jobs into objects, the reader takes them in order. The slot of the job that the
+ * reader has is free again at its next call. Every position counts from the first candidate added.
  */
 #include "autotune/objects.h"
 #include "base/thread.h"
@@ -15,6 +15,7 @@ enum slot_state { SLOT_EMPTY, SLOT_EXPANDED, SLOT_WORKING, SLOT_DONE };
 
 struct slot {
     enum slot_state state;
+    int place;
     struct object_job job;
 };
 
@@ -22,14 +23,15 @@ struct pipeline {
     struct generator *generator;
     const struct object_road *road;
     const struct problem *problem;
-    const struct candidate *candidates;
+    const struct candidate *candidates; /* added by the reader's calls as slots become free */
     int count;
+    int listed; /* of them were added */
     int window;
     struct slot *slots;
     struct expansion scratch;
-    int expanded;  /* candidates put into slots */
-    int read;      /* candidates handed to the reader */
-    int next_work; /* first candidate that no thread has taken */
+    int added;
+    int read;      /* jobs handed to the reader */
+    int next_work; /* first job that no thread has taken */
     bool stop;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -37,9 +39,9 @@ struct pipeline {
     int thread_count;
 };
 
-static struct slot *slot_of(struct pipeline *pipeline, int candidate)
+static struct slot *slot_of(struct pipeline *pipeline, int position)
 {
-    return &pipeline->slots[candidate % pipeline->window];
+    return &pipeline->slots[position % pipeline->window];
 }
 
 static void *work(void *data)
@@ -47,7 +49,7 @@ static void *work(void *data)
     struct pipeline *pipeline = data;
     pthread_mutex_lock(&pipeline->lock);
     while (!pipeline->stop) {
-        if (pipeline->next_work >= pipeline->expanded) {
+        if (pipeline->next_work >= pipeline->added) {
             pthread_cond_wait(&pipeline->changed, &pipeline->lock);
             continue;
         }
@@ -81,7 +83,7 @@ attune_status pipeline_create(struct generator *generator, const struct object_r
     made->candidates = candidates;
     made->count = count;
     threads = threads < 1 ? 1 : threads > THREADS_MAX ? THREADS_MAX : threads;
-    threads = threads > count ? count : threads;
+    threads = count > 0 && threads > count ? count : threads;
     made->window = 3 * threads + 8;
     made->slots = calloc((size_t)made->window, sizeof *made->slots);
     if (made->slots == NULL || pthread_mutex_init(&made->lock, NULL) != 0) {
@@ -93,7 +95,7 @@ attune_status pipeline_create(struct generator *generator, const struct object_r
     while (made->thread_count < threads && thread_start(&made->threads[made->thread_count], work, made)) {
         made->thread_count++;
     }
-    if (made->thread_count == 0 && count > 0) {
+    if (made->thread_count == 0) {
         pipeline_destroy(made);
         return error_set(error, ATTUNE_NO_MEMORY,
                          "no thread could be started for compiling: raise the limit on processes");
@@ -102,42 +104,67 @@ attune_status pipeline_create(struct generator *generator, const struct object_r
     return ATTUNE_OK;
 }
 
-/* Fills free slots. The slot before `read` is still the reader's. Expansion happens outside the lock: an empty slot is
- * no other thread's. */
-static void expand_ahead(struct pipeline *pipeline)
+/* the slot before `read` is still the reader's */
+static bool has_room(const struct pipeline *pipeline)
 {
-    while (pipeline->expanded < pipeline->count && pipeline->expanded < pipeline->read + pipeline->window - 1) {
-        struct slot *slot = slot_of(pipeline, pipeline->expanded);
-        attune_status status =
-            object_expand(pipeline->generator, pipeline->road, &pipeline->candidates[pipeline->expanded],
-                          pipeline->problem, &pipeline->scratch, &slot->job, NULL);
+    return pipeline->added < pipeline->read + pipeline->window - 1;
+}
+
+bool pipeline_add(struct pipeline *pipeline, const struct candidate *candidate, int place)
+{
+    if (!has_room(pipeline)) {
+        return false;
+    }
+    struct slot *slot = slot_of(pipeline, pipeline->added);
+    /* outside the lock: an empty slot is no other thread's */
+    attune_status status = object_expand(pipeline->generator, pipeline->road, candidate, pipeline->problem,
+                                         &pipeline->scratch, &slot->job, NULL);
+    slot->place = place;
+    pthread_mutex_lock(&pipeline->lock);
+    slot->state = status == ATTUNE_OK ? SLOT_EXPANDED : SLOT_DONE;
+    pipeline->added++;
+    pthread_cond_broadcast(&pipeline->changed);
+    pthread_mutex_unlock(&pipeline->lock);
+    return true;
+}
+
+int pipeline_under_way(const struct pipeline *pipeline)
+{
+    return pipeline->added - pipeline->read; /* both are the caller's thread's */
+}
+
+/* What the list still has, as far as there is room. When the reader has something to do the rest waits for its next
+ * call. */
+static void add_listed(struct pipeline *pipeline)
+{
+    bool ready = false;
+    while (!ready && pipeline->listed < pipeline->count &&
+           pipeline_add(pipeline, &pipeline->candidates[pipeline->listed], pipeline->listed)) {
+        pipeline->listed++;
         pthread_mutex_lock(&pipeline->lock);
-        slot->state = status == ATTUNE_OK ? SLOT_EXPANDED : SLOT_DONE;
-        pipeline->expanded++;
-        bool ready = pipeline->read < pipeline->expanded && slot_of(pipeline, pipeline->read)->state == SLOT_DONE;
-        pthread_cond_broadcast(&pipeline->changed);
+        ready = slot_of(pipeline, pipeline->read)->state == SLOT_DONE;
         pthread_mutex_unlock(&pipeline->lock);
-        if (ready) {
-            break; /* the reader has something to do; the rest is expanded at its next call */
-        }
     }
 }
 
-struct object_job *pipeline_next(struct pipeline *pipeline)
+static void free_last(struct pipeline *pipeline)
 {
-    if (pipeline->read > 0) {
-        struct slot *last = slot_of(pipeline, pipeline->read - 1);
-        pthread_mutex_lock(&pipeline->lock);
-        if (last->state != SLOT_EMPTY) {
-            object_job_free(&last->job);
-            last->state = SLOT_EMPTY;
-        }
-        pthread_mutex_unlock(&pipeline->lock);
+    struct slot *last = pipeline->read > 0 ? slot_of(pipeline, pipeline->read - 1) : NULL;
+    pthread_mutex_lock(&pipeline->lock);
+    if (last != NULL && last->state != SLOT_EMPTY) {
+        object_job_free(&last->job);
+        last->state = SLOT_EMPTY;
     }
-    if (pipeline->read >= pipeline->count) {
+    pthread_mutex_unlock(&pipeline->lock);
+}
+
+struct object_job *pipeline_take(struct pipeline *pipeline, int *place)
+{
+    free_last(pipeline);
+    add_listed(pipeline);
+    if (pipeline_under_way(pipeline) == 0) {
         return NULL;
     }
-    expand_ahead(pipeline);
     struct slot *slot = slot_of(pipeline, pipeline->read);
     pthread_mutex_lock(&pipeline->lock);
     while (slot->state != SLOT_DONE) {
@@ -145,7 +172,14 @@ struct object_job *pipeline_next(struct pipeline *pipeline)
     }
     pipeline->read++;
     pthread_mutex_unlock(&pipeline->lock);
+    *place = slot->place;
     return &slot->job;
+}
+
+struct object_job *pipeline_next(struct pipeline *pipeline)
+{
+    int place;
+    return pipeline_take(pipeline, &place);
 }
 
 void pipeline_destroy(struct pipeline *pipeline)

@@ -1,4 +1,4 @@
-/* plan_order.c - ordering candidates. */
+/* plan_order.c - strategies' names, and ordering candidates. */
 #include "autotune/plan_order.h"
 
 #include "autotune/inputs.h"
@@ -133,36 +133,73 @@ static attune_status copy_list(const struct candidate_list *from, struct candida
     return status;
 }
 
+attune_status plan_named(const char *strategy, bool timed, const char *file, struct plan *plan, struct error *error)
+{
+    static const struct plan plans[] = {
+        {"model", PLAN_SPACE, SEARCH_MODEL},      {"exhaustive", PLAN_SPACE, SEARCH_EXHAUSTIVE},
+        {"random", PLAN_SPACE, SEARCH_RANDOM},    {"local", PLAN_SPACE, SEARCH_LOCAL},
+        {"cover", PLAN_COVER, SEARCH_EXHAUSTIVE}, {"default", PLAN_DEFAULT, SEARCH_EXHAUSTIVE}};
+    if (strategy == NULL || strategy[0] == '\0') {
+        strategy = timed && file == NULL ? "model" : "exhaustive";
+    }
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+        if (strcmp(strategy, plans[i].name) != 0) {
+            continue;
+        }
+        *plan = plans[i];
+        if (!timed && (plan->search == SEARCH_MODEL || plan->search == SEARCH_LOCAL)) {
+            return error_set(error, ATTUNE_INVALID,
+                             "strategy %s goes by times, and nothing is timed on this device: use exhaustive, random, "
+                             "cover or default",
+                             strategy);
+        }
+        if (file != NULL && plan->scope != PLAN_SPACE) {
+            return error_set(error, ATTUNE_INVALID,
+                             "strategy %s is of the whole space, and '%s' says which candidates: use model, "
+                             "exhaustive, random or local",
+                             strategy, file);
+        }
+        return ATTUNE_OK;
+    }
+    return error_set(error, ATTUNE_INVALID, "strategy %s: use model, exhaustive, random, local, cover or default",
+                     strategy);
+}
+
+static attune_status order_cover(struct generator *generator, const struct problem *problem,
+                                 const struct target *target, uint64_t seed, struct candidate_list *list,
+                                 struct error *error)
+{
+    struct candidate_list cover = {0};
+    attune_status status = candidate_cover(generator, problem, target, 0, seed, &cover, error);
+    if (status == ATTUNE_OK) {
+        status = copy_list(&cover, list, error);
+    }
+    candidate_list_free(&cover);
+    return status;
+}
+
+static attune_status order_default(struct generator *generator, const struct problem *problem,
+                                   const struct target *target, struct candidate_list *list, struct error *error)
+{
+    struct candidate standard;
+    attune_status status = candidate_default(generator, problem, target, &standard, error);
+    if (status == ATTUNE_OK) {
+        status = append(list, &standard, error);
+    }
+    list->points = 1;
+    return status;
+}
+
 attune_status plan_order(struct generator *generator, const struct problem *problem, const struct target *target,
-                         const char *strategy, const char *file, uint64_t seed, int limit, struct candidate_list *list,
+                         enum plan_scope scope, const char *file, uint64_t seed, int limit, struct candidate_list *list,
                          struct error *error)
 {
     *list = (struct candidate_list){0};
-    strategy = strategy == NULL || strategy[0] == '\0' ? "sweep" : strategy;
-    bool whole = strcmp(strategy, "sweep") == 0, alone = strcmp(strategy, "default") == 0;
-    attune_status status = ATTUNE_OK;
-    if (!whole && !alone && strcmp(strategy, "cover") != 0) {
-        return error_set(error, ATTUNE_INVALID, "strategy %s: use sweep, cover or default", strategy);
-    }
-    if (file != NULL) {
-        status = read_file(generator, problem, target, file, list, error);
-    } else if (alone) {
-        struct candidate standard;
-        status = candidate_default(generator, problem, target, &standard, error);
-        if (status == ATTUNE_OK) {
-            status = append(list, &standard, error);
-        }
-        list->points = 1;
-    } else {
-        struct candidate_list cover = {0};
-        status = candidate_cover(generator, problem, target, 0, seed, &cover, error);
-        if (status == ATTUNE_OK) {
-            status = copy_list(&cover, list, error);
-        }
-        candidate_list_free(&cover);
-        if (status == ATTUNE_OK && whole) {
-            status = sweep(generator, problem, target, seed, list, error);
-        }
+    attune_status status = file != NULL            ? read_file(generator, problem, target, file, list, error)
+                           : scope == PLAN_DEFAULT ? order_default(generator, problem, target, list, error)
+                                                   : order_cover(generator, problem, target, seed, list, error);
+    if (status == ATTUNE_OK && file == NULL && scope == PLAN_SPACE) {
+        status = sweep(generator, problem, target, seed, list, error);
     }
     if (limit > 0 && list->count > limit) {
         list->count = limit;

@@ -73,7 +73,7 @@ attune_status tune_compile_space(struct generator *generator, struct compiler_po
     attune_status first_status = ATTUNE_OK;
     double begin = clock_seconds();
     memset(result, 0, sizeof *result);
-    attune_status status = plan_order(generator, problem, target, NULL, candidates_file, 0, 0, &list, error);
+    attune_status status = plan_order(generator, problem, target, PLAN_SPACE, candidates_file, 0, 0, &list, error);
     if (status != ATTUNE_OK) {
         return status;
     }

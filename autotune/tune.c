@@ -1,11 +1,10 @@
-/* tune.c - the tuner: objects from the pipeline are screened, verified and looked at once, in order; the best dozen and
+/* tune.c - the tuner: what the search asks for is compiled, screened, verified and looked at once; the best dozen and
  * the default then meet in interleaved rounds.
  *
  * The device is the measurer's; here candidates are compiled ahead, outcomes written down and the winner published.
  * Whatever ends the run early - budget, stop flag, a device that no longer answers - the best verified candidate so far
  * is published.
  */
-#include "autotune/plan_order.h"
 #include "autotune/publish.h"
 #include "autotune/tune_on.h"
 #include "autotune/tune_private.h"
@@ -16,14 +15,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int rejected(const struct tune_progress *counts)
+{
+    return counts->failed + counts->screened_out + counts->wrong;
+}
+
+static int tried(const struct tune_progress *counts)
+{
+    return rejected(counts) + counts->verified + counts->same;
+}
+
 void tuning_tell(struct tuning *t, enum tune_stage stage)
 {
     struct tune_progress *p = &t->result->counts;
     double now = clock_seconds();
-    int looked = p->failed + p->screened_out + p->wrong + p->verified;
+    int settled = tried(p);
+    /* the run ends when all candidates have an outcome, or when there were as many looks as the strategy spends */
+    bool by_looks = (double)p->looks * p->candidates > (double)settled * t->looks_planned;
+    p->done = by_looks ? p->looks : settled;
+    p->total = by_looks ? t->looks_planned : p->candidates;
     p->stage = stage;
     p->elapsed_seconds = now - t->begin;
-    p->left_seconds = looked > 0 ? p->elapsed_seconds / looked * (p->candidates - looked) : -1.0;
+    p->left_seconds = p->done > 0 ? p->elapsed_seconds / p->done * (p->total - p->done) : -1.0;
     if (t->deadline > 0.0 && (p->left_seconds < 0.0 || p->left_seconds > t->deadline - now)) {
         p->left_seconds = fmax(0.0, t->deadline - now);
     }
@@ -88,12 +101,13 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
         status = check_sharing(t, error);
     }
     if (status == ATTUNE_OK) {
-        status = plan_order(generator, t->problem, &t->facts.device.target, options->strategy, options->candidates,
+        status = plan_named(options->strategy, t->facts.timed, options->candidates, &t->plan, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = plan_order(generator, t->problem, &t->facts.device.target, t->plan.scope, options->candidates,
                             options->seed, 0, &t->list, error);
         t->result->listed = t->list.count;
-        if (options->budget_candidates > 0 && options->budget_candidates < t->list.count) {
-            t->list.count = options->budget_candidates;
-        }
+        t->result->strategy = t->plan.name;
     }
     if (status == ATTUNE_OK) {
         status =
@@ -128,7 +142,9 @@ const char *tune_ending_name(enum tune_ending ending)
 static enum tune_ending ending_of(const struct tuning *t)
 {
     if (!t->stopped) {
-        return t->list.count < t->result->listed ? TUNE_COUNT : TUNE_COMPLETE;
+        int count = t->options->budget_candidates;
+        const struct tune_progress *counts = &t->result->counts;
+        return count > 0 && counts->looks >= count && tried(counts) < t->result->listed ? TUNE_COUNT : TUNE_COMPLETE;
     }
     if (t->device_dead) {
         return TUNE_DEVICE_LOST;
@@ -142,10 +158,12 @@ static void end_journal(struct tuning *t, bool won)
     const struct tune_progress *counts = &t->result->counts;
     const struct record *record = &t->result->record;
     struct journal_end end = {.seconds = clock_seconds() - t->begin,
-                              .rejected = counts->failed + counts->screened_out + counts->wrong,
-                              .verified = counts->verified};
-    end.tried = end.rejected + end.verified;
-    end.complete = ending_of(t) == TUNE_COMPLETE && end.tried == t->list.count;
+                              .tried = tried(counts),
+                              .rejected = rejected(counts),
+                              .verified = counts->verified,
+                              .looks = counts->looks};
+    end.complete = ending_of(t) == TUNE_COMPLETE && t->searched;
+    snprintf(end.strategy, sizeof end.strategy, "%s", t->plan.name != NULL ? t->plan.name : "");
     if (won) {
         snprintf(end.winner, sizeof end.winner, "%s", record->candidate);
         end.winner_microseconds = record->winner_microseconds;
@@ -168,9 +186,9 @@ static attune_status publish(struct tuning *t, int winner, struct error *error)
     memcpy(counts->best, best->facts.name, sizeof counts->best);
     record->winner_microseconds = t->facts.timed ? counts->best_microseconds : 0.0;
     record->default_microseconds = t->facts.timed ? counts->default_microseconds : 0.0;
-    record->tried = counts->failed + counts->screened_out + counts->wrong + counts->verified;
+    record->tried = tried(counts);
     record->verified = counts->verified;
-    record->rejected = counts->failed + counts->screened_out + counts->wrong;
+    record->rejected = rejected(counts);
     record->timed = counts->timed;
     t->result->ending = ending_of(t);
     record->complete = t->result->ending == TUNE_COMPLETE;
@@ -192,6 +210,7 @@ static attune_status nothing_left(const struct tuning *t, struct error *error)
                  {"crashed", ATTUNE_DEVICE_FAILED},
                  {"blocked", ATTUNE_DEVICE_FAILED},
                  {"not-tried", ATTUNE_DEVICE_FAILED},
+                 {"screened", ATTUNE_UNSUPPORTED},
                  {"resources", ATTUNE_UNSUPPORTED}};
     struct buffer text = BUFFER_INIT;
     attune_status status = ATTUNE_TIMEOUT;
@@ -224,6 +243,18 @@ static attune_status nothing_left(const struct tuning *t, struct error *error)
     return status;
 }
 
+/* the caller gets the outcomes of those that the strategy asked for */
+static void keep_known(struct tune_result *result)
+{
+    int known = 0;
+    for (int i = 0; i < result->outcome_count; i++) {
+        if (result->outcomes[i].outcome[0] != '\0') {
+            result->outcomes[known++] = result->outcomes[i];
+        }
+    }
+    result->outcome_count = known;
+}
+
 /* takes the measurer */
 static attune_status tune_with(struct measurer *measurer, struct generator *generator, struct compiler_pool *pool,
                                struct store *store, const struct problem *problem, const struct tune_options *options,
@@ -248,7 +279,7 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
     t->deadline = options->budget_seconds > 0.0 ? t->begin + options->budget_seconds : 0.0;
     attune_status status = open_device(t, generator, pool, error);
     if (status == ATTUNE_OK) {
-        status = tuning_look_at_all(t, generator, pool, error);
+        status = tuning_search(t, generator, pool, error);
     }
     if (status == ATTUNE_OK) {
         status = t->finalist_count > 0 ? tuning_hold_finals(t, &winner, error) : ATTUNE_OK;
@@ -261,6 +292,7 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
     }
     result->ending = ending_of(t); /* of a run without a winner too: the device may be lost */
     end_journal(t, status == ATTUNE_OK);
+    keep_known(result);
     if (status == ATTUNE_OK) {
         result->operations = t->facts.operations;
         tuning_tell(t, TUNE_DONE);

@@ -1,6 +1,6 @@
-/* tune.h - find the fastest right candidate for a problem on a device: compile in parallel, screen by resources,
- * verify, time in interleaved rounds, write journal and record. On the host device nothing is timed: the default wins
- * among those verified and the record says so (times 0). */
+/* tune.h - find the fastest right candidate for a problem on a device: search the space, compile in parallel, screen by
+ * resources, verify, time in interleaved rounds, write journal and record. On the host device nothing is timed: the
+ * default wins among those verified and the record says so (times 0). */
 #ifndef AUTOTUNE_TUNE_H
 #define AUTOTUNE_TUNE_H
 
@@ -11,11 +11,11 @@
 #include "runtime/driver.h"
 
 struct tune_options {
-    const char *device;    /* NULL best */
-    double budget_seconds; /* 0: no limit */
-    int budget_candidates; /* 0: no limit */
-    const char
-        *strategy; /* NULL/"sweep": default first, then a cover, then the rest in seeded order; "cover", "default" */
+    const char *device;     /* NULL best */
+    double budget_seconds;  /* 0: no limit */
+    int budget_candidates;  /* candidates checked or timed; 0: as many as the strategy wants */
+    const char *strategy;   /* "model", "exhaustive", "random", "local", "cover", "default"; NULL: model, and exhaustive
+                               where nothing is timed or `candidates` says which */
     const char *candidates; /* file of candidate names, one a line; NULL: the space */
     uint64_t seed;
     double candidate_seconds; /* limit of one step of a candidate; 0: from the default's (measurer.h) */
@@ -31,8 +31,11 @@ enum tune_stage { TUNE_COMPILE, TUNE_VERIFY, TUNE_TIME, TUNE_DONE };
 struct tune_progress {
     enum tune_stage stage;
     int candidates, compiled, verified, wrong, failed, timed;
-    int screened_out;   /* by resources, or so slow at the first launch that neither verification nor timing went on, or
-                           blocked */
+    int screened_out;   /* by resources or the search's model, or so slow at the first launch that neither verification
+                           nor timing went on, or blocked */
+    int same;           /* the binary of one that was looked at before: not looked at again */
+    int looks;          /* candidates that were checked or timed */
+    int done, total;    /* of the run's candidates or looks, whichever comes to its end first */
     int reused;         /* stored objects used without compiling */
     int other_compiler; /* of them made by another compiler */
     double best_microseconds, default_microseconds;
@@ -45,18 +48,19 @@ typedef void (*tune_report)(void *data, const struct tune_progress *progress);
 struct tune_outcome { /* one line of the journal */
     char candidate[CANDIDATE_TEXT_BYTES];
     char id[CANDIDATE_ID_BYTES];
-    char outcome[24]; /* timed, slower, right, wrong, compile-error, resources, launch-failed, hung, crashed, blocked,
-                         not-tried */
+    char outcome[24]; /* timed, slower, right, wrong, compile-error, resources, screened, same, launch-failed, hung,
+                         crashed, blocked, not-tried */
     char reason[512];
+    bool looked;                 /* it was checked or timed */
     double microseconds, spread; /* median and MAD over rounds; 0 when not timed */
     int registers, scratch_bytes, shared_bytes;
     char object[DIGEST_HEX_BYTES]; /* name in the store: source and compiler; "" when it was not expanded */
     char binary[DIGEST_HEX_BYTES]; /* of the object's bytes and launch: equal where nothing differs; "" not compiled */
 };
 
-/* why not every candidate was looked at */
+/* why a run ended */
 enum tune_ending {
-    TUNE_COMPLETE,    /* they were */
+    TUNE_COMPLETE,    /* the strategy came to its end */
     TUNE_COUNT,       /* budget_candidates */
     TUNE_BUDGET,      /* budget_seconds */
     TUNE_INTERRUPTED, /* the stop flag */
@@ -67,9 +71,10 @@ const char *tune_ending_name(enum tune_ending ending);
 struct tune_result {
     struct record record; /* record_free */
     struct tune_progress counts;
-    struct tune_outcome *outcomes; /* free() */
+    struct tune_outcome *outcomes; /* of the candidates that the strategy asked for, in the order of the list; free() */
     int outcome_count;
-    int listed;              /* candidates there are; outcomes are those that budget_candidates leaves of them */
+    int listed;              /* candidates there are */
+    const char *strategy;    /* static */
     enum tune_ending ending; /* also of a run that failed */
     double operations;       /* floating-point operations of the problem */
     char journal[512];

@@ -1,4 +1,4 @@
-/* tune_look.c - candidates one by one: screened, verified, looked at once; the best stay loaded. */
+/* tune_look.c - a candidate: screened, verified, looked at once; the best stay loaded. */
 #include "autotune/tune_private.h"
 
 #include "autotune/publish.h"
@@ -16,7 +16,7 @@ bool tuning_is_interrupted(const struct tuning *t)
     return t->options->stop != NULL && *t->options->stop != 0;
 }
 
-static bool out_of_budget(const struct tuning *t)
+bool tuning_out_of_budget(const struct tuning *t)
 {
     if (tuning_is_interrupted(t)) {
         return true;
@@ -172,6 +172,8 @@ static attune_status check(struct tuning *t, struct object_job *job, int place, 
         (t->options->retry_blocked && store_blocked_get(t->store, &job->object, &note, NULL) == ATTUNE_OK);
     attune_status status =
         measurer_check(t->measurer, &object, HOST_ROUND_ROBIN, companions, patience, &verdict, &reason);
+    enum measurer_fate fate = measurer_fate(t->measurer);
+    counts->looks += fate != MEASURER_INTERRUPTED && fate != MEASURER_LOST;
     if (status == ATTUNE_NO_MEMORY && measurer_fate(t->measurer) == MEASURER_WELL) {
         tuning_set_outcome(outcome, "launch-failed", reason.message);
         return error_set(error, status, "%s", reason.message);
@@ -216,11 +218,46 @@ static void name_object(const struct object_job *job, struct tune_outcome *outco
     }
 }
 
-static attune_status look_at(struct tuning *t, struct object_job *job, int place, struct error *error)
+/* the candidate of the same binary that this run has looked at; NULL: none */
+static const struct tune_outcome *twin_of(const struct tuning *t, const struct tune_outcome *outcome)
+{
+    for (int i = 0; i < t->result->outcome_count && outcome->binary[0] != '\0'; i++) {
+        const struct tune_outcome *other = &t->result->outcomes[i];
+        if (other != outcome && other->looked && strcmp(other->binary, outcome->binary) == 0) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+/* What holds of a binary holds of the candidate, whatever its name. */
+static void take_after(struct tuning *t, const struct object_job *job, const struct tune_outcome *twin,
+                       struct tune_outcome *outcome)
+{
+    static const char *const bad[] = {"wrong", "hung", "crashed"};
+    bool right = strcmp(twin->outcome, "right") == 0 || strcmp(twin->outcome, "slower") == 0;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (strcmp(twin->outcome, bad[i]) == 0) {
+            block(t, job, twin);
+        }
+    }
+    if (right && t->options->retry_blocked) {
+        store_blocked_remove(t->store, &job->object);
+    }
+    tuning_set_outcome(outcome, "same", "");
+    snprintf(outcome->reason, sizeof outcome->reason, "the same binary as %s%s%s", twin->id, right ? "" : ", which is ",
+             right ? "" : twin->outcome);
+    outcome->microseconds = twin->microseconds;
+    t->result->counts.same++;
+}
+
+attune_status tuning_look_at(struct tuning *t, struct search *search, struct object_job *job, int place,
+                             struct error *error)
 {
     struct tune_progress *counts = &t->result->counts;
     struct tune_outcome *outcome = &t->result->outcomes[place];
-    char reason[SCREEN_REASON_BYTES];
+    const struct tune_outcome *twin;
+    char reason[SCREEN_REASON_BYTES], unwanted[SEARCH_REASON_BYTES];
     attune_status status = ATTUNE_OK;
     outcome->registers = job->resources.vector_registers;
     outcome->scratch_bytes = job->resources.scratch_bytes;
@@ -245,6 +282,11 @@ static attune_status look_at(struct tuning *t, struct object_job *job, int place
             (place != 0 && !screen_pays(&job->resources, reason))) {
             tuning_set_outcome(outcome, "resources", reason);
             counts->screened_out++;
+        } else if ((twin = twin_of(t, outcome)) != NULL) {
+            take_after(t, job, twin, outcome);
+        } else if (place != 0 && !search_wants(search, place, &job->resources, &job->launch, unwanted)) {
+            tuning_set_outcome(outcome, "screened", unwanted);
+            counts->screened_out++;
         } else {
             status = check(t, job, place, outcome, error);
         }
@@ -257,30 +299,5 @@ static attune_status look_at(struct tuning *t, struct object_job *job, int place
         }
     }
     journal_write_outcome(&t->journal, JOURNAL_FIRST, outcome);
-    return status;
-}
-
-attune_status tuning_look_at_all(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
-                                 struct error *error)
-{
-    struct pipeline *pipeline;
-    attune_status status = pipeline_create(generator, &t->road, t->problem, t->list.items, t->list.count,
-                                           compiler_pool_workers(pool), &pipeline, error);
-    int place = 0;
-    for (; place < t->list.count && status == ATTUNE_OK; place++) {
-        if ((place > 0 && out_of_budget(t)) || t->device_dead || t->stopped) {
-            t->stopped = true;
-            break;
-        }
-        status = look_at(t, pipeline_next(pipeline), place, error);
-        tuning_tell(t, t->facts.timed ? TUNE_TIME : TUNE_VERIFY);
-    }
-    for (; place < t->list.count; place++) {
-        tuning_set_outcome(&t->result->outcomes[place], "not-tried",
-                           t->device_dead             ? "the device stopped answering"
-                           : tuning_is_interrupted(t) ? "stopped"
-                                                      : "budget");
-    }
-    pipeline_destroy(pipeline);
     return status;
 }

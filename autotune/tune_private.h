@@ -1,12 +1,13 @@
-/* tune_private.h - what the files of the tuner share: tune.c opens and publishes, tune_journal.c begins the
- * journal, tune_look.c looks at candidates one
- * by one, tune_finals.c lets the best meet. */
+/* tune_private.h - what the files of the tuner share: tune.c opens and publishes, tune_journal.c begins the journal,
+ * tune_loop.c goes through the candidates that the search asks for, tune_look.c looks at one, tune_finals.c lets the
+ * best meet. */
 #ifndef AUTOTUNE_TUNE_PRIVATE_H
 #define AUTOTUNE_TUNE_PRIVATE_H
 
 #include "autotune/journal.h"
 #include "autotune/measurer.h"
 #include "autotune/objects.h"
+#include "autotune/plan_order.h"
 #include "autotune/tune.h"
 
 enum { TUNING_FINALISTS = 12 };
@@ -30,14 +31,17 @@ struct tuning {
     struct measurer *measurer;
     struct measurer_facts facts;
     struct object_road road;
+    struct plan plan;
     struct candidate_list list;
+    int looks_planned;
 
     struct contender finalists[TUNING_FINALISTS + 1];
     int finalist_count;
     double pace; /* the device's now: a first look's time by what it would have been at the yardstick's look */
     int sampled; /* finalist of the last request in the rounds */
     double begin, deadline; /* deadline 0: none */
-    bool stopped;           /* not every candidate was looked at */
+    bool searched;          /* the strategy came to its end */
+    bool stopped;           /* something else ended the run */
     bool device_dead;
     struct journal journal;
     char run[33];
@@ -50,9 +54,14 @@ void tuning_tell(struct tuning *t, enum tune_stage stage);
 void tuning_set_outcome(struct tune_outcome *outcome, const char *what, const char *reason);
 
 bool tuning_is_interrupted(const struct tuning *t);
-/* every candidate in order, until the budget or the device ends */
-attune_status tuning_look_at_all(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
-                                 struct error *error);
+/* the candidates that the search asks for, until it, the budget or the device ends */
+attune_status tuning_search(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
+                            struct error *error);
+/* Screens, checks and times one candidate, and writes its outcome down. `search` (its place is the search's index) may
+ * say that it is not worth a look. */
+attune_status tuning_look_at(struct tuning *t, struct search *search, struct object_job *job, int place,
+                             struct error *error);
+bool tuning_out_of_budget(const struct tuning *t);
 /* The outcome of a candidate whose request failed, by what became of the device. One that hung or crashed is noted in
  * the store: the next process does not try its object again, nor serve it. */
 void tuning_fail(struct tuning *t, const struct object_job *job, struct tune_outcome *outcome, const char *reason);

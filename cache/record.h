@@ -47,7 +47,7 @@ struct record {
     double default_microseconds;
     int tried, verified, rejected, timed;
     char run[33];    /* run id, 32 hex */
-    bool complete;   /* false: the run ended before every candidate was looked at */
+    bool complete;   /* false: the run ended before its strategy did */
     int64_t created; /* seconds since 1970 */
 };
 

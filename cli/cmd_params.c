@@ -9,7 +9,8 @@
 static const struct option options[] = {
     CLI_OPTION_PROBLEM,
     CLI_OPTION_TARGET,
-    {"list", 0, OPTION_FLAG, false, NULL, "candidate names, one a line, in the order in which tune tries them"},
+    {"list", 0, OPTION_FLAG, false, NULL,
+     "candidate names, one a line, in the order in which `tune --strategy exhaustive` tries them"},
     {"count", 0, OPTION_COUNT, false, "N", "with --list: the first N"},
     {"seed", 0, OPTION_SEED, false, "S", "with --list: tune's seed (default 1)"},
     CLI_OPTION_JSON,
@@ -132,7 +133,7 @@ static attune_status list_candidates(struct cli *cli, const struct problem *prob
 {
     struct candidate_list list = {0};
     attune_status status =
-        plan_order(cli->generator, problem, target, NULL, NULL, options_whole(&cli->options, "seed", 1),
+        plan_order(cli->generator, problem, target, PLAN_SPACE, NULL, options_whole(&cli->options, "seed", 1),
                    (int)options_whole(&cli->options, "count", 0), &list, error);
     json_t *names = json_array();
     for (int i = 0; i < list.count && status == ATTUNE_OK; i++) {

@@ -15,12 +15,13 @@ static const struct option options[] = {
     {"device", 0, OPTION_TEXT, false, "D,...",
      "cuda:0, hip:1, host, several with commas between them, or all; the first GPU, else host, when left out"},
     {"budget", 0, OPTION_DURATION, false, "TIME", "time for each problem: 60s, 5m, 1h"},
-    {"count", 0, OPTION_COUNT, false, "N", "at most N candidates for each problem"},
+    {"count", 0, OPTION_COUNT, false, "N", "check and time at most N candidates for each problem"},
     {"candidate-limit", 0, OPTION_DURATION, false, "TIME",
      "of one launch of a candidate (default: 20 times the default candidate's, at least 10s)"},
-    {"strategy", 0, OPTION_TEXT, false, "S", "sweep (default first, a cover, the rest), cover or default"},
+    {"strategy", 0, OPTION_TEXT, false, "S",
+     "model, exhaustive, random, local, cover or default (default: model, on the host device exhaustive)"},
     {"candidates", 0, OPTION_TEXT, false, "FILE", "only the candidates named in FILE, one a line"},
-    {"seed", 0, OPTION_SEED, false, "S", "order of the sweep and the inputs (default 1)"},
+    {"seed", 0, OPTION_SEED, false, "S", "order of candidates and the inputs (default 1)"},
     {"retry-blocked", 0, OPTION_FLAG, false, NULL,
      "try again what was wrong, hung, crashed or never finished compiling before"},
     {"own-compiler", 0, OPTION_FLAG, false, NULL, "compile again what the store has from another compiler"},
@@ -36,7 +37,7 @@ enum { REASONS_MAX = 12 };
 /* outcomes that are no rejection */
 static bool is_rejection(const char *outcome)
 {
-    static const char *const fine[] = {"timed", "slower", "right", "not-tried"};
+    static const char *const fine[] = {"timed", "slower", "right", "same", "not-tried"};
     for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
         if (strcmp(outcome, fine[i]) == 0) {
             return false;
@@ -139,6 +140,8 @@ static void describe(json_t *row, const struct tune_result *result)
     json_set_text(row, "object", object);
     json_set_text(row, "compiler", record->compiler);
     json_set_whole(row, "candidates", result->listed);
+    json_set_text(row, "strategy", result->strategy);
+    json_set_whole(row, "looks", counts->looks);
     json_set_whole(row, "tried", record->tried);
     json_set_whole(row, "verified", record->verified);
     json_set_whole(row, "rejected", record->rejected);
@@ -219,7 +222,6 @@ static void show_devices(struct watch *watch)
 static void report(void *data, int device, int job, const struct tune_progress *now)
 {
     struct watch *watch = data;
-    const int looked = now->compiled + now->failed + now->screened_out;
     char best[64] = "";
     say_bytes(watch, device, job, now);
     if (now->best_microseconds > 0) {
@@ -227,13 +229,13 @@ static void report(void *data, int device, int job, const struct tune_progress *
     }
     if (has_several(watch)) {
         snprintf(watch->now[device], sizeof watch->now[device], "%.40s %d/%d%s", watch->jobs->jobs[job].problem->name,
-                 looked, now->candidates, best);
+                 now->done, now->total, best);
         show_devices(watch);
         return;
     }
     static const char *const stages[] = {
         [TUNE_COMPILE] = "compile", [TUNE_VERIFY] = "verify", [TUNE_TIME] = "time", [TUNE_DONE] = "done"};
-    progress_update(&watch->progress, looked, now->candidates, now->left_seconds,
+    progress_update(&watch->progress, now->done, now->total, now->left_seconds,
                     "%s: compiled %d, right %d, wrong %d, failed %d, out %d, timed %d%s", stages[now->stage],
                     now->compiled, now->verified, now->wrong, now->failed, now->screened_out, now->timed, best);
 }
@@ -325,16 +327,18 @@ static void print_ending(const json_t *row)
 {
     static const struct {
         const char *ending, *text;
-    } texts[] = {{"count", "as many as --count says"},
-                 {"budget", "the budget ended before the others"},
-                 {"interrupted", "stopped before the others"},
-                 {"device-lost", "the device stopped answering before the others"}};
+    } texts[] = {{"complete", ""},
+                 {"count", ": as many as --count says"},
+                 {"budget", ": the budget ended before the others"},
+                 {"interrupted", ": stopped before the others"},
+                 {"device-lost", ": the device stopped answering before the others"}};
     const char *ending = json_string_value(json_object_get(row, "ending"));
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (strcmp(ending, texts[i].ending) == 0) {
-            printf("  %lld of %lld candidates were looked at: %s\n",
-                   (long long)json_integer_value(json_object_get(row, "tried")),
-                   (long long)json_integer_value(json_object_get(row, "candidates")), texts[i].text);
+            printf("  %lld of %lld candidates were checked or timed, strategy %s%s\n",
+                   (long long)json_integer_value(json_object_get(row, "looks")),
+                   (long long)json_integer_value(json_object_get(row, "candidates")),
+                   json_string_value(json_object_get(row, "strategy")), texts[i].text);
         }
     }
 }

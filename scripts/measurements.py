@@ -49,7 +49,9 @@ def winners(tune):
     for row in tune.get("results", []):
         yield f"- {label(row)}: `{row['winner']}`, compiled by {row['compiler']}"
         outcomes = ", ".join(f"{count} {name}" for name, count in row["outcomes"].items())
-        yield f"  - outcomes: {outcomes}" + ("" if row["complete"] else "; not all candidates were looked at")
+        looks = f"{row['looks']} of {row['candidates']} checked or timed, strategy {row['strategy']}"
+        yield f"  - {looks}" + ("" if row["complete"] else f", until {row['ending']}")
+        yield f"  - outcomes: {outcomes}"
         for reason in row["rejections"]:
             yield f"  - {reason['count']} {reason['outcome']}, for example: {reason['reason']}"
 

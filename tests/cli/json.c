@@ -297,7 +297,7 @@ static void a_count_is_told_of_all_there_are(void **state)
     attune_in_shell("export ATTUNE_CACHE=\"$ATTUNE_CACHE.count\"\n"
                     "\"$0\" tune --problem '" PROBLEM "' --device host --count 2 && \"$0\" cache journals");
     exits_with(EXIT_IS_DONE);
-    says("2 of 8 candidates were looked at: as many as --count says");
+    says("2 of 8 candidates were checked or timed, strategy exhaustive: as many as --count says");
     says("  stopped  ");
     says("  2 of 8  2 right, 1 constraint  ");
 }
@@ -341,7 +341,7 @@ static void an_interrupted_run_says_that_it_was_stopped(void **state)
         "kill -INT $run; wait $run || exit\n"
         "\"$0\" cache journals --json >\"$ATTUNE_CACHE.json\"");
     exits_with(EXIT_IS_DONE);
-    says("candidates were looked at: stopped before the others");
+    says("candidates were checked or timed, strategy exhaustive: stopped before the others");
     assert_null(strstr(buffer_string(&result->output), "budget"));
     json_t *after = json_load_file(scratch("cache.stopped.json"), 0, NULL);
     const json_t *run = json_array_get(json_object_get(after, "runs"), 0), *kinds = json_object_get(run, "outcomes");

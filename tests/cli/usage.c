@@ -104,6 +104,21 @@ static void wrong_problems_are_refused_by_field(void **state)
     }
 }
 
+static void a_strategy_that_is_none_or_needs_times_is_refused(void **state)
+{
+    (void)state;
+    attune("tune", "--problem", "test.scale elements=100", "--device", "host", "--strategy", "sweep", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("sweep: use model, exhaustive, random, local, cover or default");
+    static const char *const timed[] = {"model", "local"};
+    for (int i = 0; i < 2; i++) {
+        attune("tune", "--problem", "test.scale elements=100", "--device", "host", "--strategy", timed[i], NULL);
+        exits_with(EXIT_IS_USAGE);
+        complains(timed[i]);
+        complains("nothing is timed on this device: use exhaustive, random, cover or default");
+    }
+}
+
 static void wrong_parameters_are_refused_by_name(void **state)
 {
     (void)state;
@@ -384,6 +399,7 @@ int main(void)
         cmocka_unit_test(every_command_explains_itself),
         cmocka_unit_test(usage_errors_name_what_is_wrong),
         cmocka_unit_test(wrong_problems_are_refused_by_field),
+        cmocka_unit_test(a_strategy_that_is_none_or_needs_times_is_refused),
         cmocka_unit_test(wrong_parameters_are_refused_by_name),
         cmocka_unit_test(a_violated_constraint_tells_its_reason),
         cmocka_unit_test(an_unknown_target_is_refused_with_the_known_ones),

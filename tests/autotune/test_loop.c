@@ -1,0 +1,269 @@
+/* The loop between search, compilers and device, on a scripted device: who is looked at, how often, and what is said of
+ * those who are not. */
+#include "autotune/objects.h"
+#include "autotune/search.h"
+#include "autotune/tune_on.h"
+#include "base/files.h"
+#include "loop_family.h"
+#include "scripted_device.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct setting {
+    char folder[512];
+    struct generator *generator;
+    struct problem problem;
+};
+
+static void open_setting(struct setting *setting, const char *modes, const char *aliases)
+{
+    assert_int_equal(folder_temporary(setting->folder, sizeof setting->folder, NULL), ATTUNE_OK);
+    setting->generator = loop_family(setting->folder, modes, aliases);
+    assert_int_equal(problem_parse(generator_schema(setting->generator, "loop"), "loop n=70", &setting->problem, NULL),
+                     ATTUNE_OK);
+}
+
+static void close_setting(struct setting *setting)
+{
+    generator_destroy(setting->generator);
+    folder_remove(setting->folder);
+}
+
+/* loop_r0 takes 100 us, each further one five less; the wrong one would win */
+static double truth(const char *kernel, const void *object, size_t bytes)
+{
+    (void)object, (void)bytes;
+    const char *mode = strrchr(kernel, '_') + 2;
+    return strcmp(mode, "wrong") == 0 ? 1.0 : 100.0 - 5.0 * atoi(mode);
+}
+
+/* all alike */
+static double same_for_all(const char *kernel, const void *object, size_t bytes)
+{
+    (void)kernel, (void)object, (void)bytes;
+    return 100.0;
+}
+
+static attune_status try_tune(struct parts *parts, struct setting *setting, const struct driver *driver,
+                              const struct tune_options *options, struct tune_result *result, struct error *error)
+{
+    return tune_run_on(driver, 0, setting->generator, parts->pool, parts->store, &setting->problem, options, NULL, NULL,
+                       result, error);
+}
+
+static void tune(struct parts *parts, struct setting *setting, const struct driver *driver,
+                 const struct tune_options *options, struct tune_result *result)
+{
+    struct error error = {0};
+    attune_status status = try_tune(parts, setting, driver, options, result, &error);
+    if (status == ATTUNE_NO_TOOLCHAIN) {
+        print_message("skipped: %s\n", error.message);
+        skip();
+    }
+    if (status != ATTUNE_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ pipeline */
+
+static void objects_come_in_the_order_of_adding_with_their_places(void **state)
+{
+    struct parts *parts = *state;
+    struct setting setting;
+    struct object_road road;
+    struct candidate_list list;
+    struct pipeline *pipeline;
+    struct target target;
+    int added = 0, taken = 0, place;
+    open_setting(&setting, "0, 1, 2, 3, 4, 5, 6", "1, 2, 3");
+    assert_int_equal(target_parse("host", &target, NULL), ATTUNE_OK);
+    assert_int_equal(candidate_enumerate(setting.generator, &setting.problem, &target, &list, NULL), ATTUNE_OK);
+    assert_int_equal(road_open(&road, parts->pool, parts->store, &target, SANITIZE_NONE, true, NULL), ATTUNE_OK);
+    assert_int_equal(pipeline_create(setting.generator, &road, &setting.problem, NULL, 0, 2, &pipeline, NULL),
+                     ATTUNE_OK);
+    assert_null(pipeline_take(pipeline, &place)); /* nothing is under way */
+    while (added < list.count && pipeline_add(pipeline, &list.items[list.count - 1 - added], 100 + added)) {
+        added++;
+    }
+    assert_in_range(added, 1, list.count - 1); /* there is an end to its room */
+    assert_int_equal(pipeline_under_way(pipeline), added);
+    for (const struct object_job *job; (job = pipeline_take(pipeline, &place)) != NULL; taken++) {
+        char name[CANDIDATE_TEXT_BYTES];
+        candidate_format(&list.items[list.count - 1 - taken], name);
+        assert_string_equal(job->name, name);
+        assert_int_equal(place, 100 + taken);
+        assert_int_equal(pipeline_under_way(pipeline), added - taken - 1);
+        if (added < list.count) { /* room again for one */
+            assert_true(pipeline_add(pipeline, &list.items[list.count - 1 - added], 100 + added));
+            added++;
+        }
+        assert_string_equal(job->name, name); /* it is the reader's still */
+    }
+    assert_int_equal(taken, list.count);
+    pipeline_destroy(pipeline);
+    candidate_list_free(&list);
+    close_setting(&setting);
+}
+
+/* ------------------------------------------------------------------------------------------------ identical binaries
+ */
+
+static const struct tune_outcome *outcome_of(const struct tune_result *result, const char *id)
+{
+    for (int i = 0; i < result->outcome_count; i++) {
+        if (strcmp(result->outcomes[i].id, id) == 0) {
+            return &result->outcomes[i];
+        }
+    }
+    fail_msg("no outcome of %s", id);
+    return NULL;
+}
+
+static struct digest digest_of_hex(const char *hex)
+{
+    struct digest digest;
+    for (size_t i = 0; i < sizeof digest.bytes; i++) {
+        unsigned byte = 0;
+        assert_int_equal(sscanf(hex + 2 * i, "%2x", &byte), 1);
+        digest.bytes[i] = (uint8_t)byte;
+    }
+    return digest;
+}
+
+static void the_same_binary_is_looked_at_once(void **state)
+{
+    struct parts *parts = *state;
+    struct setting setting;
+    struct tune_result result;
+    struct driver driver = scripted_driver(truth);
+    int same = 0, same_wrong = 0;
+    open_setting(&setting, "0, 1, 2, -1", "1, 2, 3");
+    tune(parts, &setting, &driver, &(struct tune_options){.seed = 1}, &result);
+    assert_int_equal(result.listed, 12);
+    assert_int_equal(result.outcome_count, 12);
+    assert_int_equal(result.counts.looks, 4);
+    assert_int_equal(result.counts.verified, 3);
+    assert_int_equal(result.counts.wrong, 1);
+    assert_int_equal(result.counts.same, 8);
+    assert_int_equal(result.record.tried, 12);
+    assert_true(result.record.complete && result.ending == TUNE_COMPLETE);
+    for (int i = 0; i < result.outcome_count; i++) {
+        const struct tune_outcome *outcome = &result.outcomes[i];
+        char id[CANDIDATE_ID_BYTES] = "";
+        if (strcmp(outcome->outcome, "same") != 0) {
+            assert_true(outcome->looked);
+            continue;
+        }
+        assert_false(outcome->looked);
+        assert_int_equal(sscanf(outcome->reason, "the same binary as %12[0-9a-f]", id), 1);
+        const struct tune_outcome *twin = outcome_of(&result, id);
+        assert_true(twin->looked);
+        assert_string_equal(twin->binary, outcome->binary);
+        same++;
+        if (strcmp(twin->outcome, "wrong") == 0) {
+            struct digest object;
+            struct blocked note;
+            same_wrong++;
+            assert_non_null(strstr(outcome->reason, ", which is wrong"));
+            assert_true(outcome->microseconds == 0.0);
+            object = digest_of_hex(outcome->object);
+            assert_int_equal(store_blocked_get(parts->store, &object, &note, NULL), ATTUNE_OK);
+        } else {
+            assert_true(fabs(outcome->microseconds - twin->microseconds) < 1e-6 && outcome->microseconds > 0.0);
+        }
+    }
+    assert_int_equal(same, 8);
+    assert_int_equal(same_wrong, 2);
+    assert_non_null(strstr(result.record.candidate, "mode=2 "));
+    tune_result_free(&result);
+    close_setting(&setting);
+}
+
+/* ------------------------------------------------------------------------------------------------ strategies */
+
+static void a_count_is_of_looks(void **state)
+{
+    struct setting setting;
+    struct tune_result result;
+    struct driver driver = scripted_driver(truth);
+    open_setting(&setting, "0, 1, 2, 3, 4", "1, 2");
+    tune(*state, &setting, &driver, &(struct tune_options){.seed = 1, .budget_candidates = 3}, &result);
+    assert_int_equal(result.counts.looks, 3);
+    assert_true(result.outcome_count >= 3 && result.outcome_count < 10);
+    assert_int_equal(result.listed, 10);
+    assert_true(result.ending == TUNE_COUNT && !result.record.complete);
+    tune_result_free(&result);
+    close_setting(&setting);
+}
+
+static void a_strategy_that_leaves_candidates_is_complete_at_its_end(void **state)
+{
+    struct setting setting;
+    struct tune_result result;
+    char modes[512] = "0";
+    enum { MODES = 64 };
+    const int looks = search_share(MODES);
+    assert_in_range(looks, 2, MODES - 1);
+    for (int mode = 1; mode < MODES; mode++) {
+        snprintf(modes + strlen(modes), sizeof modes - strlen(modes), ", %d", mode);
+    }
+    open_setting(&setting, modes, "1");
+    static const char *const strategies[] = {NULL, "model", "random", "local"};
+    for (size_t i = 0; i < sizeof strategies / sizeof strategies[0]; i++) {
+        struct driver driver = scripted_driver(same_for_all);
+        tune(*state, &setting, &driver, &(struct tune_options){.seed = 1, .strategy = strategies[i]}, &result);
+        assert_string_equal(result.strategy, strategies[i] != NULL ? strategies[i] : "model");
+        assert_int_equal(result.listed, MODES);
+        assert_int_equal(result.counts.looks, looks);
+        assert_in_range(result.outcome_count, looks, MODES - 1);
+        assert_true(result.ending == TUNE_COMPLETE && result.record.complete);
+        assert_non_null(strstr(result.record.candidate, "mode=0 ")); /* the default wins among equals */
+        tune_result_free(&result);
+    }
+    struct driver driver = scripted_driver(same_for_all);
+    tune(*state, &setting, &driver, &(struct tune_options){.seed = 1, .strategy = "exhaustive"}, &result);
+    assert_int_equal(result.counts.looks, MODES);
+    tune_result_free(&result);
+    close_setting(&setting);
+}
+
+static void a_file_of_candidates_is_looked_at_whole(void **state)
+{
+    struct setting setting;
+    struct tune_result result;
+    struct driver driver = scripted_driver(truth);
+    struct error error = {0};
+    char path[600];
+    static const char lines[] = "loop/plain mode=3 alias=1\nloop/plain mode=1 alias=1\n";
+    open_setting(&setting, "0, 1, 2, 3, 4", "1");
+    assert_int_equal(path_join(path, sizeof path, setting.folder, "candidates", NULL), ATTUNE_OK);
+    assert_int_equal(file_write(path, lines, strlen(lines), NULL), ATTUNE_OK);
+    tune(*state, &setting, &driver, &(struct tune_options){.seed = 1, .candidates = path}, &result);
+    assert_string_equal(result.strategy, "exhaustive");
+    assert_int_equal(result.counts.looks, 3);
+    assert_string_equal(result.record.candidate, "loop/plain mode=3 alias=1");
+    tune_result_free(&result);
+    static const char *const whole[] = {"cover", "default"};
+    for (int i = 0; i < 2; i++) {
+        const struct tune_options options = {.seed = 1, .candidates = path, .strategy = whole[i]};
+        assert_int_equal(try_tune(*state, &setting, &driver, &options, &result, &error), ATTUNE_INVALID);
+        assert_non_null(strstr(error.message, whole[i]));
+    }
+    close_setting(&setting);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(objects_come_in_the_order_of_adding_with_their_places),
+        cmocka_unit_test(the_same_binary_is_looked_at_once),
+        cmocka_unit_test(a_count_is_of_looks),
+        cmocka_unit_test(a_strategy_that_leaves_candidates_is_complete_at_its_end),
+        cmocka_unit_test(a_file_of_candidates_is_looked_at_whole),
+    };
+    return cmocka_run_group_tests_name("loop", tests, parts_set_up, parts_tear_down);
+}
