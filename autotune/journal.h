@@ -30,7 +30,8 @@ struct journal_begin {
     char driver[64];
     int candidates; /* there are, whatever the budget */
     uint64_t seed;
-    int64_t started; /* seconds since 1970; 0: not said */
+    int64_t started;       /* seconds since 1970; 0: not said */
+    char fingerprint[128]; /* folder of the device's records, equal where they are shared; "" of older writers */
 };
 
 struct journal_constraint {

@@ -16,7 +16,7 @@
 enum value_kind {
     VALUE_HEX,    /* char[], lower-case hex; empty only where optional: the line has no such field then */
     VALUE_WORD,   /* char[], lower-case letters and '-'; empty only where optional, as above */
-    VALUE_TEXT,   /* char[], one line without control characters */
+    VALUE_TEXT,   /* char[], one line without control characters; where it is optional and empty, as above */
     VALUE_PROSE,  /* char[], anything but a NUL */
     VALUE_STAGE,  /* enum journal_stage */
     VALUE_COUNT,  /* int, 0 and above */
@@ -51,6 +51,7 @@ static const struct line_field begin_fields[] = {
     ROW(journal_begin, candidates, "candidates", VALUE_COUNT, false),
     ROW(journal_begin, seed, "seed", VALUE_BITS, false),
     ROW(journal_begin, started, "started", VALUE_TIME, true),
+    ROW(journal_begin, fingerprint, "fingerprint", VALUE_TEXT, true),
     {0},
 };
 static const struct line_field constraint_fields[] = {
@@ -168,7 +169,7 @@ bool journal_line_format(enum journal_kind kind, const void *values, struct buff
     bool good = json_object_set_new(root, "kind", json_string(kinds[kind].name)) == 0;
     for (const struct line_field *field = kinds[kind].fields; field->name != NULL; field++) {
         const char *at = (const char *)values + field->offset;
-        bool word = field->kind == VALUE_HEX || field->kind == VALUE_WORD;
+        bool word = field->kind == VALUE_HEX || field->kind == VALUE_WORD || field->kind == VALUE_TEXT;
         if (!word || !field->optional || *at != '\0') {
             good &= json_object_set_new(root, field->name, field_value(field, at)) == 0;
         }

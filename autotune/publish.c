@@ -40,14 +40,19 @@ attune_status record_describe(struct record *record, enum record_kind kind, cons
     return ATTUNE_OK;
 }
 
+void device_fingerprint(const struct driver_device *device, struct fingerprint *fingerprint)
+{
+    *fingerprint = (struct fingerprint){.compute_units = device->compute_units,
+                                        .shared_bytes = device->shared_bytes,
+                                        .memory_bytes = device->memory_bytes,
+                                        .power_limit_watts = device->power_limit_watts};
+    target_format(&device->target, fingerprint->target);
+    snprintf(fingerprint->driver, sizeof fingerprint->driver, "%s", device->driver_version);
+}
+
 void record_set_device(struct record *record, const struct driver_device *device)
 {
-    target_format(&device->target, record->device.target);
-    record->device.compute_units = device->compute_units;
-    record->device.shared_bytes = device->shared_bytes;
-    record->device.memory_bytes = device->memory_bytes;
-    record->device.power_limit_watts = device->power_limit_watts;
-    snprintf(record->device.driver, sizeof record->device.driver, "%s", device->driver_version);
+    device_fingerprint(device, &record->device);
     snprintf(record->device_name, sizeof record->device_name, "%s", device->name);
 }
 

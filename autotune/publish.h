@@ -10,6 +10,9 @@
 attune_status record_describe(struct record *record, enum record_kind kind, const struct problem *problem,
                               const struct object_job *job, struct error *error);
 
+/* what makes two devices the same for a record */
+void device_fingerprint(const struct driver_device *device, struct fingerprint *fingerprint);
+
 /* the device's part of a tuned record */
 void record_set_device(struct record *record, const struct driver_device *device);
 

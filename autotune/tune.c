@@ -54,6 +54,11 @@ void tuning_set_outcome(struct tune_outcome *outcome, const char *what, const ch
     snprintf(outcome->reason, sizeof outcome->reason, "%.500s", reason);
 }
 
+static bool is_divided(const struct tuning *t)
+{
+    return t->options->share != NULL && t->options->share->divided;
+}
+
 static attune_status list_outcomes(struct tuning *t, struct error *error)
 {
     t->result->outcomes = calloc((size_t)t->list.count + 1, sizeof *t->result->outcomes);
@@ -108,6 +113,10 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
                             options->seed, 0, &t->list, error);
         t->result->listed = t->list.count;
         t->result->strategy = t->plan.name;
+    }
+    if (status == ATTUNE_OK && is_divided(t)) {
+        status = tuning_share_divide(t, error);
+        t->result->listed = t->list.count; /* of our share */
     }
     if (status == ATTUNE_OK) {
         status =
@@ -172,6 +181,7 @@ static void end_journal(struct tuning *t, bool won)
     journal_write_end(&t->journal, &end);
 }
 
+/* the record of our own winner; in the store too unless it is to be chosen among several ranks' */
 static attune_status publish(struct tuning *t, int winner, struct error *error)
 {
     struct tune_progress *counts = &t->result->counts;
@@ -192,9 +202,12 @@ static attune_status publish(struct tuning *t, int winner, struct error *error)
     record->timed = counts->timed;
     t->result->ending = ending_of(t);
     record->complete = t->result->ending == TUNE_COMPLETE;
-    /* a store that cannot keep it warns by itself; the caller has the record */
-    store_record_put(t->store, record, NULL);
-    return ATTUNE_OK;
+    if (t->options->share == NULL) { /* a store that cannot keep it warns by itself; the caller has the record */
+        store_record_put(t->store, record, NULL);
+    } else if (!is_divided(t)) {
+        status = tuning_share_publish(t, error);
+    }
+    return status;
 }
 
 /* why nothing can be published: the counts and the first reason of each kind */
@@ -293,12 +306,18 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
     result->ending = ending_of(t); /* of a run without a winner too: the device may be lost */
     end_journal(t, status == ATTUNE_OK);
     keep_known(result);
+    if (is_divided(t) && t->order.count > 0) {
+        measurer_close(t->measurer); /* nobody's device is held for waiting */
+        t->measurer = NULL;
+        status = tuning_share_settle(t, generator, status, error);
+    }
     if (status == ATTUNE_OK) {
         result->operations = t->facts.operations;
         tuning_tell(t, TUNE_DONE);
     }
     measurer_close(t->measurer);
     candidate_list_free(&t->list);
+    free(t->order.ids);
     journal_close(&t->journal);
     free(t);
     if (status != ATTUNE_OK) {
@@ -364,4 +383,7 @@ void tune_result_free(struct tune_result *result)
     free(result->outcomes);
     result->outcomes = NULL;
     result->outcome_count = 0;
+    free(result->peers);
+    result->peers = NULL;
+    result->peer_count = 0;
 }

@@ -10,6 +10,17 @@
 #include "generator/generator.h"
 #include "runtime/driver.h"
 
+struct ranks;
+
+/* this process's part of a job of several ranks (ranks.h) */
+struct tune_share {
+    const struct ranks *ranks;
+    bool divided; /* the candidates are: ours are tuned, the others' journals waited for, and the best of all published.
+                     Else the whole problem is ours, and the others will find our journal and record */
+    int rank;     /* whose journal it is: ours, or of the one whose work we take over */
+    int turn;     /* 0, or the how manieth take-over */
+    bool claimed; /* tune_claim was called for the journal */
+};
 struct tune_options {
     const char *device;     /* NULL best */
     double budget_seconds;  /* 0: no limit */
@@ -23,11 +34,12 @@ struct tune_options {
     bool accept_stored;       /* objects of the same source by another compiler are used, and counted */
     bool device_in_use; /* the calling process has a context on the device: one that serves a single process cannot be
                            tuned then */
+    const struct tune_share *share; /* NULL: this process tunes alone */
     const volatile int
         *stop; /* set to non-zero by a signal handler or another thread: as if the budget ended; may be NULL */
 };
 
-enum tune_stage { TUNE_COMPILE, TUNE_VERIFY, TUNE_TIME, TUNE_DONE };
+enum tune_stage { TUNE_COMPILE, TUNE_VERIFY, TUNE_TIME, TUNE_WAIT /* for other ranks */, TUNE_DONE };
 struct tune_progress {
     enum tune_stage stage;
     int candidates, compiled, verified, wrong, failed, timed;
@@ -68,6 +80,15 @@ enum tune_ending {
 };
 const char *tune_ending_name(enum tune_ending ending);
 
+/* another rank of the job, and what became of it */
+struct tune_peer {
+    int rank;
+    const char *state; /* "answered", "lost": its journal has no end, "absent": it has none, "elsewhere": its device is
+                          of another kind, "awaited": we were stopped */
+    char journal[33];  /* run id */
+    bool merged;       /* its outcomes took part in the choice */
+};
+
 struct tune_result {
     struct record record; /* record_free */
     struct tune_progress counts;
@@ -78,12 +99,19 @@ struct tune_result {
     enum tune_ending ending; /* also of a run that failed */
     double operations;       /* floating-point operations of the problem */
     char journal[512];
+    struct tune_peer *peers; /* of a divided problem: all ranks but ours; free() */
+    int peer_count;
+    bool adopted; /* another rank was first to publish the job's record: this is it */
 };
 
 attune_status tune_run(struct generator *generator, struct compiler_pool *pool, struct store *store,
                        const struct problem *problem, const struct tune_options *options, tune_report report,
                        void *data, struct tune_result *result, struct error *error);
 void tune_result_free(struct tune_result *result);
+
+/* Makes a rank's journal, empty, so that nobody else does the same work: *ours is false when it is there already. */
+attune_status tune_claim(struct store *store, const struct problem *problem, const struct tune_share *share, bool *ours,
+                         struct error *error);
 
 /* Compile every candidate of a problem for a target into the store, in parallel (`attune compile --space`). Needs no
  * device. The default candidate also gets its default record: the store then serves where nobody may compile. */

@@ -1,4 +1,5 @@
 /* tune_journal.c - how a run's journal begins: whose it is, and why points of the space are no candidates. */
+#include "autotune/publish.h"
 #include "autotune/tune_private.h"
 
 #include <stdio.h>
@@ -66,12 +67,21 @@ attune_status tuning_open_journal(struct tuning *t, struct generator *generator,
 {
     struct journal_constraint *constraints;
     int count;
+    struct fingerprint device;
     struct error why = {.message = ""};
     attune_status status = list_constraints(t, generator, &constraints, &count, error);
     if (status != ATTUNE_OK) {
         return status;
     }
-    record_new_run(t->run);
+    if (t->options->share != NULL) {
+        status = tuning_share_begin(t, error);
+    } else {
+        record_new_run(t->run);
+    }
+    if (status != ATTUNE_OK) {
+        free(constraints);
+        return status;
+    }
     status = journal_open(&t->journal, t->store, t->run, &why);
     if (status != ATTUNE_OK) { /* tuning goes on without a journal, as it does without files */
         store_warn_memory(t->store, &why);
@@ -84,6 +94,8 @@ attune_status tuning_open_journal(struct tuning *t, struct generator *generator,
     snprintf(begin.run, sizeof begin.run, "%s", t->run);
     snprintf(begin.device, sizeof begin.device, "%s", t->facts.device.name);
     snprintf(begin.driver, sizeof begin.driver, "%s", t->facts.device.driver_version);
+    device_fingerprint(&t->facts.device, &device);
+    fingerprint_folder(&device, begin.fingerprint);
     journal_write_begin(&t->journal, &begin);
     journal_write_constraints(&t->journal, constraints, count);
     free(constraints);

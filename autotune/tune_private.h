@@ -8,6 +8,7 @@
 #include "autotune/measurer.h"
 #include "autotune/objects.h"
 #include "autotune/plan_order.h"
+#include "autotune/rank_merge.h"
 #include "autotune/tune.h"
 
 enum { TUNING_FINALISTS = 12 };
@@ -34,6 +35,7 @@ struct tuning {
     struct plan plan;
     struct candidate_list list;
     int looks_planned;
+    struct rank_order order; /* of a divided problem: all candidates, of which the list has our share */
 
     struct contender finalists[TUNING_FINALISTS + 1];
     int finalist_count;
@@ -70,5 +72,19 @@ void tuning_fail(struct tuning *t, const struct object_job *job, struct tune_out
 void tuning_drop_finalist(struct tuning *t, int index, const char *reason);
 /* *winner is an index into finalists, which may be none afterwards */
 attune_status tuning_hold_finals(struct tuning *t, int *winner, struct error *error);
+
+/* ---- ranks of one job (tune_share.c); none of these is called without options->share ---- */
+
+/* t->run and the claim on its journal, unless the caller has claimed it */
+attune_status tuning_share_begin(struct tuning *t, struct error *error);
+/* of a divided problem: leaves our share in the list, the default always, and keeps the order of all */
+attune_status tuning_share_divide(struct tuning *t, struct error *error);
+/* of a whole problem: the record in result, as the job's, for the others to find */
+attune_status tuning_share_publish(struct tuning *t, struct error *error);
+/* Of a divided problem, after our own journal's end: waits for the others, chooses among all and publishes, or takes
+ * what another published; either replaces the record in result. `own` is how our share ended, `error` its message: both
+ * stay when nobody has a winner. */
+attune_status tuning_share_settle(struct tuning *t, struct generator *generator, attune_status own,
+                                  struct error *error);
 
 #endif

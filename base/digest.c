@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <sodium.h>
 #include <stdlib.h>
+#include <string.h>
 
 static_assert(sizeof(crypto_generichash_state) <= sizeof(struct digest_state), "digest_state holds libsodium's state");
 
@@ -58,4 +59,21 @@ void digest_hex(const struct digest *digest, char hex[DIGEST_HEX_BYTES])
         hex[2 * i + 1] = digits[digest->bytes[i] & 15];
     }
     hex[DIGEST_HEX_BYTES - 1] = '\0';
+}
+
+attune_status digest_from_hex(const char *hex, size_t length, struct digest *digest)
+{
+    static const char digits[] = "0123456789abcdef";
+    if (length != DIGEST_HEX_BYTES - 1) {
+        return ATTUNE_INVALID;
+    }
+    for (size_t i = 0; i < DIGEST_BYTES; i++) {
+        const char *high = hex[2 * i] != '\0' ? strchr(digits, hex[2 * i]) : NULL;
+        const char *low = hex[2 * i + 1] != '\0' ? strchr(digits, hex[2 * i + 1]) : NULL;
+        if (high == NULL || low == NULL) {
+            return ATTUNE_INVALID;
+        }
+        digest->bytes[i] = (uint8_t)((high - digits) * 16 + (low - digits));
+    }
+    return ATTUNE_OK;
 }

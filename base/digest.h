@@ -2,6 +2,8 @@
 #ifndef BASE_DIGEST_H
 #define BASE_DIGEST_H
 
+#include "base/attune_status.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,5 +24,7 @@ void digest_field(struct digest_state *state, const void *bytes, size_t length);
 void digest_end(struct digest_state *state, struct digest *digest);
 void digest_of(const void *bytes, size_t length, struct digest *digest);
 void digest_hex(const struct digest *digest, char hex[DIGEST_HEX_BYTES]);
+/* of `length` characters; ATTUNE_INVALID for what digest_hex does not write */
+attune_status digest_from_hex(const char *hex, size_t length, struct digest *digest);
 
 #endif

@@ -217,9 +217,27 @@ static void temporary_name(char *name, size_t bytes)
              atomic_fetch_add(&counter, 1), salt);
 }
 
-/* `folder` holds the temporary, `into` gets the name; both may be one */
+/* The temporary gets the name unless something has it: 0, or an errno, EEXIST where something has. A link is what NFS
+ * does once and for all; its reply may be lost and the call repeated, so that the count of links has the last word. */
+static int name_first(int folder, const char *temporary, int into, const char *name)
+{
+    struct stat facts;
+    if (linkat(folder, temporary, into, name, 0) == 0) {
+        return 0;
+    }
+    int failed = errno;
+    if (failed == EEXIST && fstatat(folder, temporary, &facts, AT_SYMLINK_NOFOLLOW) == 0 && facts.st_nlink == 2) {
+        return 0;
+    }
+    if (failed != EPERM && failed != EOPNOTSUPP && failed != ENOSYS && failed != EMLINK) {
+        return failed;
+    }
+    return renameat2(folder, temporary, into, name, RENAME_NOREPLACE) == 0 ? 0 : errno; /* no links on this one */
+}
+
+/* `folder` holds the temporary, `into` gets the name; both may be one. `first` NULL: what has the name is replaced. */
 static attune_status publish_between(int folder, int into, const char *path, const void *bytes, size_t length,
-                                     struct error *error)
+                                     bool *first, struct error *error)
 {
     attune_status status = ATTUNE_OK;
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
@@ -236,7 +254,14 @@ static attune_status publish_between(int folder, int into, const char *path, con
     if (close(file) != 0 && !failed) { /* NFS reports a full disk here */
         failed = errno;
     }
-    if (!failed && renameat(folder, temporary, into, name) != 0) {
+    if (!failed && first != NULL) {
+        failed = name_first(folder, temporary, into, name);
+        *first = failed == 0;
+        unlinkat(folder, temporary, 0);
+        if (failed == EEXIST) {
+            return ATTUNE_OK;
+        }
+    } else if (!failed && renameat(folder, temporary, into, name) != 0) {
         failed = errno;
     }
     if (failed) {
@@ -275,7 +300,7 @@ attune_status file_publish(const char *path, const void *bytes, size_t length, s
     if (folder < 0) {
         status = open_error(name, errno, error);
     } else {
-        status = publish_between(folder, folder, path, bytes, length, error);
+        status = publish_between(folder, folder, path, bytes, length, NULL, error);
         close(folder);
     }
     free(name);
@@ -433,8 +458,8 @@ attune_status folder_check_links(const char *path, struct error *error)
     return status;
 }
 
-attune_status file_publish_private(const char *temporary_folder, const char *path, const void *bytes, size_t length,
-                                   struct error *error)
+static attune_status publish_private(const char *temporary_folder, const char *path, const void *bytes, size_t length,
+                                     bool *first, struct error *error)
 {
     struct error why = {.message = ""};
     char *name = folder_of(path);
@@ -447,7 +472,7 @@ attune_status file_publish_private(const char *temporary_folder, const char *pat
     if (folder < 0) {
         status = error_set(error, why.status, "%s", why.message);
     } else {
-        status = publish_between(temporary, folder, path, bytes, length, error);
+        status = publish_between(temporary, folder, path, bytes, length, first, error);
         close(folder);
     }
     if (temporary >= 0) {
@@ -455,6 +480,19 @@ attune_status file_publish_private(const char *temporary_folder, const char *pat
     }
     free(name);
     return status;
+}
+
+attune_status file_publish_private(const char *temporary_folder, const char *path, const void *bytes, size_t length,
+                                   struct error *error)
+{
+    return publish_private(temporary_folder, path, bytes, length, NULL, error);
+}
+
+attune_status file_publish_first(const char *temporary_folder, const char *path, const void *bytes, size_t length,
+                                 bool *first, struct error *error)
+{
+    *first = false;
+    return publish_private(temporary_folder, path, bytes, length, first, error);
 }
 
 void folder_sweep(const char *path, int64_t older_than_seconds)

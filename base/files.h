@@ -33,6 +33,11 @@ attune_status file_publish(const char *path, const void *bytes, size_t length, s
 attune_status file_publish_private(const char *temporary_folder, const char *path, const void *bytes, size_t length,
                                    struct error *error);
 
+/* The same, but what has the name already stays as it is: *first is false then, with ATTUNE_OK. Of several writers, in
+ * several processes or on several machines that share the file system, one is first. */
+attune_status file_publish_first(const char *temporary_folder, const char *path, const void *bytes, size_t length,
+                                 bool *first, struct error *error);
+
 /* removes files left by killed writers (FILE_TEMPORARY_PREFIX, older than that many seconds) from a private folder */
 void folder_sweep(const char *path, int64_t older_than_seconds);
 

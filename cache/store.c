@@ -226,8 +226,8 @@ static attune_status temporaries_make(struct store *store, char path[STORE_PATH_
     return status;
 }
 
-attune_status store_publish(struct store *store, const char *folder, const char *name, const void *bytes, size_t length,
-                            struct error *error)
+static attune_status publish(struct store *store, const char *folder, const char *name, const void *bytes,
+                             size_t length, bool *first, struct error *error)
 {
     char path[STORE_PATH_BYTES], temporaries[STORE_PATH_BYTES];
     attune_status status = ATTUNE_OK;
@@ -248,7 +248,8 @@ attune_status store_publish(struct store *store, const char *folder, const char 
             if (lstat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) {
                 store_set_aside(store, path + strlen(store->root) + 1, "it is not a regular file");
             }
-            status = file_publish_private(temporaries, path, bytes, length, error);
+            status = first != NULL ? file_publish_first(temporaries, path, bytes, length, first, error)
+                                   : file_publish_private(temporaries, path, bytes, length, error);
             if (status == ATTUNE_OK) {
                 return ATTUNE_OK;
             }
@@ -261,6 +262,19 @@ attune_status store_publish(struct store *store, const char *folder, const char 
         }
     }
     return status;
+}
+
+attune_status store_publish(struct store *store, const char *folder, const char *name, const void *bytes, size_t length,
+                            struct error *error)
+{
+    return publish(store, folder, name, bytes, length, NULL, error);
+}
+
+attune_status store_publish_first(struct store *store, const char *folder, const char *name, const void *bytes,
+                                  size_t length, bool *first, struct error *error)
+{
+    *first = false;
+    return publish(store, folder, name, bytes, length, first, error);
 }
 
 void store_set_aside(struct store *store, const char *relative, const char *reason)
@@ -299,23 +313,6 @@ void store_source_keep(struct store *store, const struct digest *source, const c
 bool store_is_temporary(const char *name)
 {
     return strncmp(name, FILE_TEMPORARY_PREFIX, strlen(FILE_TEMPORARY_PREFIX)) == 0;
-}
-
-attune_status digest_from_hex(const char *hex, size_t length, struct digest *digest)
-{
-    static const char digits[] = "0123456789abcdef";
-    if (length != DIGEST_HEX_BYTES - 1) {
-        return ATTUNE_INVALID;
-    }
-    for (size_t i = 0; i < DIGEST_BYTES; i++) {
-        const char *high = hex[2 * i] != '\0' ? strchr(digits, hex[2 * i]) : NULL;
-        const char *low = hex[2 * i + 1] != '\0' ? strchr(digits, hex[2 * i + 1]) : NULL;
-        if (high == NULL || low == NULL) {
-            return ATTUNE_INVALID;
-        }
-        digest->bytes[i] = (uint8_t)((high - digits) * 16 + (low - digits));
-    }
-    return ATTUNE_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------ journals */

@@ -84,6 +84,11 @@ void store_source_keep(struct store *store, const struct digest *source, const c
 
 /* ---- records ---- */
 attune_status store_record_put(struct store *store, const struct record *record, struct error *error);
+/* For who must agree with others: of all records of one problem, device and run the first that is put stays, whoever
+ * puts it and on whichever machine. *kept (record_free) is that one, as it lies on disk; *first says whether it is
+ * ours. ATTUNE_UNSUPPORTED for a store without a folder: nobody else would see it. */
+attune_status store_record_put_first(struct store *store, const struct record *record, struct record *kept, bool *first,
+                                     struct error *error);
 /* every readable record of a device folder and specialisation, newest first (created, then name); free() the array.
  * `device` is record_device_folder()'s text. ATTUNE_OK with count 0 when there is none. Bad files are set aside. */
 attune_status store_records(struct store *store, const char *device, const char *specialisation,

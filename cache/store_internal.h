@@ -53,6 +53,9 @@ attune_status store_folder_make(struct store *store, const char *relative, char 
  * a regular file. The error is the operating system's */
 attune_status store_publish(struct store *store, const char *folder, const char *name, const void *bytes, size_t length,
                             struct error *error);
+/* the same, but a regular file that is there stays: *first is false then */
+attune_status store_publish_first(struct store *store, const char *folder, const char *name, const void *bytes,
+                                  size_t length, bool *first, struct error *error);
 
 /* move a bad entry (path relative to the root) to rejected/, warn once; never fails: what cannot be moved stays a miss
  */
@@ -60,7 +63,6 @@ void store_set_aside(struct store *store, const char *relative, const char *reas
 
 void object_relative_folder(const struct digest *object, char folder[STORE_PATH_BYTES]); /* objects/ab */
 void source_relative_folder(const struct digest *source, char folder[STORE_PATH_BYTES]); /* sources/ab/<hex> */
-attune_status digest_from_hex(const char *hex, size_t length, struct digest *digest);    /* ATTUNE_INVALID */
 void record_relative_folder(const char *device, const char *specialisation, char folder[STORE_PATH_BYTES]);
 void record_file_name(const struct record *record, char name[NAME_MAX + 1]);
 

@@ -105,6 +105,48 @@ attune_status store_record_read(const char *path, const char *folder, const char
     return status;
 }
 
+attune_status store_record_put_first(struct store *store, const struct record *record, struct record *kept, bool *first,
+                                     struct error *error)
+{
+    struct buffer json = BUFFER_INIT;
+    struct error why = {0};
+    char device[128], folder[STORE_PATH_BYTES], name[NAME_MAX + 1], path[2 * STORE_PATH_BYTES + NAME_MAX + 3];
+    *first = false;
+    if (store->root[0] == '\0') {
+        return error_set(error, ATTUNE_UNSUPPORTED, "the cache is in memory, where no other process sees it: %s",
+                         store->reason);
+    }
+    attune_status status = record_to_json(record, &json, error);
+    if (status == ATTUNE_OK) {
+        record_device_folder(record, device);
+        record_relative_folder(device, record->specialisation, folder);
+        record_file_name(record, name);
+        snprintf(path, sizeof path, "%s/%s/%s", store->root, folder, name);
+    }
+    /* what is there may be no record, or vanish between both steps */
+    for (int round = 0; round < 3 && status == ATTUNE_OK; round++) {
+        status = store_publish_first(store, folder, name, json.data, json.length, first, error);
+        if (status != ATTUNE_OK) {
+            break;
+        }
+        attune_status read = store_record_read(path, folder, name, kept, &why);
+        if (read == ATTUNE_OK) {
+            goto out;
+        }
+        if (read == ATTUNE_CORRUPT) {
+            store_set_aside(store, path + strlen(store->root) + 1, why.message);
+        } else if (read != ATTUNE_NOT_FOUND) {
+            break;
+        }
+    }
+    if (status == ATTUNE_OK) {
+        status = error_set(error, why.status, "%s", why.message);
+    }
+out:
+    buffer_free(&json);
+    return status;
+}
+
 struct named_record {
     char name[NAME_MAX + 1];
     struct record record;

@@ -24,18 +24,6 @@ struct bench {
     json_t *rows; /* of the problem at hand */
 };
 
-static bool digest_from_hex(const char *hex, struct digest *digest)
-{
-    for (int i = 0; i < DIGEST_BYTES; i++) {
-        unsigned value;
-        if (sscanf(hex + (size_t)2 * (size_t)i, "%2x", &value) != 1) {
-            return false;
-        }
-        digest->bytes[i] = (uint8_t)value;
-    }
-    return true;
-}
-
 /* The plan names its object; the launch descriptor comes from the same candidate's expansion. */
 static attune_status time_plan(struct bench *bench, const struct problem *problem, const attune_plan_info *info,
                                struct bench_result *result, struct error *error)
@@ -46,7 +34,7 @@ static attune_status time_plan(struct bench *bench, const struct problem *proble
     struct candidate candidate;
     struct expansion expansion = {0};
     attune_status status = ATTUNE_OK;
-    if (!digest_from_hex(info->object, &object)) {
+    if (digest_from_hex(info->object, strlen(info->object), &object) != ATTUNE_OK) {
         return error_set(error, ATTUNE_INTERNAL, "the plan's object name '%s' is no digest", info->object);
     }
     status = store_object_get(bench->store, &object, &header, &bytes, error);

@@ -233,8 +233,11 @@ static void report(void *data, int device, int job, const struct tune_progress *
         show_devices(watch);
         return;
     }
-    static const char *const stages[] = {
-        [TUNE_COMPILE] = "compile", [TUNE_VERIFY] = "verify", [TUNE_TIME] = "time", [TUNE_DONE] = "done"};
+    static const char *const stages[] = {[TUNE_COMPILE] = "compile",
+                                         [TUNE_VERIFY] = "verify",
+                                         [TUNE_TIME] = "time",
+                                         [TUNE_WAIT] = "wait for other ranks",
+                                         [TUNE_DONE] = "done"};
     progress_update(&watch->progress, now->done, now->total, now->left_seconds,
                     "%s: compiled %d, right %d, wrong %d, failed %d, out %d, timed %d%s", stages[now->stage],
                     now->compiled, now->verified, now->wrong, now->failed, now->screened_out, now->timed, best);

@@ -129,6 +129,78 @@ static void records_come_newest_first_and_of_their_specialisation_only(void **st
     store_close(store);
 }
 
+/* Each of several processes, of which the n-th puts the record of the n-th object, tells whose record it was left with.
+ */
+static void of_records_that_many_put_first_one_stays(void **state)
+{
+    enum { WRITERS = 6, ROUNDS = 20 };
+    for (int round = 0; round < ROUNDS; round++) {
+        int told[2];
+        pid_t children[WRITERS];
+        assert_int_equal(pipe(told), 0);
+        for (int n = 0; n < WRITERS; n++) {
+            children[n] = fork();
+            assert_true(children[n] >= 0);
+            if (children[n] == 0) {
+                struct store *store = fixture_store(*state);
+                struct record record, kept;
+                struct {
+                    int first, whose;
+                } answer = {0, -1};
+                bool first = false;
+                fixture_record(n, 1024 + 8 * round, RECORD_TUNED, &record);
+                snprintf(record.run, sizeof record.run, "%032x", 0xabc);
+                if (store_record_put_first(store, &record, &kept, &first, NULL) == ATTUNE_OK) {
+                    answer.first = first;
+                    answer.whose = (int)(kept.created - 1700000000);
+                }
+                _exit(write(told[1], &answer, sizeof answer) == sizeof answer ? 0 : 1);
+            }
+        }
+        close(told[1]);
+        int firsts = 0, whose = -1;
+        struct {
+            int first, whose;
+        } answer;
+        for (int n = 0; n < WRITERS; n++) {
+            assert_int_equal(read(told[0], &answer, sizeof answer), sizeof answer);
+            firsts += answer.first;
+            whose = whose < 0 ? answer.whose : whose;
+            assert_true(answer.whose >= 0);
+            assert_int_equal(answer.whose, whose);
+        }
+        assert_int_equal(firsts, 1);
+        close(told[0]);
+        for (int n = 0; n < WRITERS; n++) {
+            waitpid(children[n], NULL, 0);
+        }
+    }
+    struct store *store = fixture_store(*state);
+    assert_int_equal(fixture_count(store, STORE_RECORD), ROUNDS);
+    assert_int_equal(fixture_count(store, STORE_TEMPORARY), 0);
+    store_close(store);
+}
+
+static void a_bad_file_is_nobodys_first_record(void **state)
+{
+    struct store *store = fixture_store(*state);
+    struct record record, kept;
+    struct error error = {0};
+    bool first = false;
+    char path[4096];
+    fixture_record(1, 2048, RECORD_TUNED, &record);
+    assert_status(ATTUNE_OK, store_record_put_first(store, &record, &kept, &first, &error), error);
+    assert_true(first);
+    fixture_only_record_path(store, *state, path);
+    assert_int_equal(truncate(path, 100), 0);
+    assert_status(ATTUNE_OK, store_record_put_first(store, &record, &kept, &first, &error), error);
+    assert_true(first);
+    assert_string_equal(kept.candidate, record.candidate);
+    assert_status(ATTUNE_OK, store_record_put_first(store, &record, &kept, &first, &error), error);
+    assert_false(first);
+    store_close(store);
+}
+
 static void a_store_in_memory_serves_as_well(void **state)
 {
     (void)state;
@@ -151,6 +223,7 @@ static void a_store_in_memory_serves_as_well(void **state)
     assert_int_equal(store_records(store, device, record.specialisation, &records, &count, NULL), ATTUNE_OK);
     assert_int_equal(count, 1);
     free(records);
+    assert_int_equal(store_record_put_first(store, &record, &record, &(bool){false}, NULL), ATTUNE_UNSUPPORTED);
     assert_int_equal(store_journal_path(store, record.run, path, sizeof path, NULL), ATTUNE_NOT_FOUND);
     assert_int_equal(fixture_count(store, STORE_OBJECT), 0);
     store_close(store);
@@ -308,6 +381,8 @@ int main(void)
         WITH_FOLDER(what_the_store_makes_is_private),
         WITH_FOLDER(an_object_of_the_same_source_is_found_whatever_its_compiler),
         WITH_FOLDER(records_come_newest_first_and_of_their_specialisation_only),
+        WITH_FOLDER(of_records_that_many_put_first_one_stays),
+        WITH_FOLDER(a_bad_file_is_nobodys_first_record),
         cmocka_unit_test(a_store_in_memory_serves_as_well),
         WITH_FOLDER(verify_counts_and_prune_takes_what_it_is_told),
         WITH_FOLDER(leftovers_of_killed_writers_are_pruned_when_old),
