@@ -9,6 +9,7 @@ static const struct environment_variable variables[] = {
     {"ATTUNE_JIT", "forbid, compile (default) or tune on a miss"},
     {"ATTUNE_STALE", "accept (default) or retune what another toolchain made"},
     {"ATTUNE_TEMPLATE_PATH", "folders with families of your own"},
+    {"ATTUNE_TRACE", "file that notes which problems are launched, and how often"},
     {"ATTUNE_HELPER", "the compiling helper program"},
     {"ATTUNE_MEASURE", "the program that runs candidates, or none: in the calling process"},
     {"ATTUNE_CXX", "the C++ compiler for the host device, the only one tried"},

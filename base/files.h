@@ -24,6 +24,11 @@ attune_status file_read_text(const char *path, size_t limit, struct buffer *into
  * something else lies there. */
 attune_status file_read_private(const char *path, size_t limit, struct buffer *into, struct error *error);
 
+/* Opens for appending, and for reading what is there, a file that nobody else can write; made with mode 0600 when it is
+ * missing. ATTUNE_INVALID, before anything of it is touched, for a link at the last component, one of others on the
+ * way, a file of others or one that they can write, and what is no regular file. The caller closes it. */
+attune_status file_open_append(const char *path, int *file, struct error *error);
+
 /* write to a temporary name in the same folder (unique per host, process and thread), fsync, rename over `path`, fsync
  * the folder. On failure the temporary is removed and `path` is as it was. Mode 0600. */
 attune_status file_publish(const char *path, const void *bytes, size_t length, struct error *error);

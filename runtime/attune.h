@@ -69,7 +69,8 @@ typedef struct attune_context_options {
 
 /* options may be NULL. Opens the store; loads no driver yet. ATTUNE_INVALID for a bad option, and for a bad $ATTUNE_JIT
  * (when jit is FROM_ENVIRONMENT) or $ATTUNE_STALE (accept, the default: results of other toolchains are used; retune:
- * they are not). */
+ * they are not). $ATTUNE_TRACE names a file to which the context appends which problems are launched how often, for
+ * `attune tune --trace`; one that is not safe to write is ATTUNE_INVALID or ATTUNE_IO. */
 attune_status attune_context_create(const attune_context_options *options, attune_context **context);
 /* destroys its devices too; problems and plans of the context must be destroyed before. NULL is legal. */
 void attune_context_destroy(attune_context *context);

@@ -2,6 +2,7 @@
 #include "runtime/context.h"
 
 #include "base/environment.h"
+#include "runtime/tracing.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -215,7 +216,9 @@ static attune_status create(const attune_context_options *given, attune_context 
     made->tune_seconds = options.tune_seconds > 0 ? options.tune_seconds : 60;
     if ((status = read_mode(options.jit, &made->mode, error)) != ATTUNE_OK ||
         (status = read_stale(&made->retune, error)) != ATTUNE_OK ||
+        (status = tracing_open(&made->tracing, error)) != ATTUNE_OK ||
         (status = store_open(options.store, &made->store, error)) != ATTUNE_OK) {
+        tracing_close(made->tracing);
         free(made);
         return status;
     }
@@ -254,6 +257,7 @@ void attune_context_destroy(attune_context *context)
         context->errors = entry->next;
         free(entry);
     }
+    tracing_close(context->tracing);
     store_close(context->store);
     pthread_mutex_destroy(&context->lock);
     pthread_mutex_destroy(&context->error_lock);

@@ -4,7 +4,7 @@
  * attune_attention_forward remembers; a plan holds one reference on a module.
  * Locks, never two at once but device->modules_lock inside nothing: context->lock guards devices, schemas and the
  * handler; device->lock guards flights and remembered plans; device->modules_lock guards modules and is held while
- * loading, so that one object is loaded once. A launch takes none of them.
+ * loading, so that one object is loaded once. A launch takes none of them; one that is traced takes the trace's own.
  */
 #ifndef RUNTIME_CONTEXT_H
 #define RUNTIME_CONTEXT_H
@@ -22,12 +22,14 @@ struct schema_node;
 struct module;
 struct flight;
 struct remembered;
+struct tracing;
 
 struct attune_context {
     struct store *store;
     attune_jit_mode mode; /* never FROM_ENVIRONMENT */
     bool retune;          /* ATTUNE_STALE=retune */
     double tune_seconds;
+    struct tracing *tracing; /* NULL: ATTUNE_TRACE names no file */
 
     pthread_mutex_t lock;
     attune_device *devices;

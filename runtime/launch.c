@@ -1,6 +1,7 @@
 /* launch.c - the last step of every launch: limits, workspace, grid, packing, pieces. Everything is checked before the
  * first piece is launched. */
 #include "runtime/plan.h"
+#include "runtime/tracing.h"
 
 #include <float.h>
 #include <math.h>
@@ -185,7 +186,13 @@ attune_status launch_values(const attune_plan *plan, const union launch_value *v
     if (status == ATTUNE_OK) {
         status = pack(plan, values, workspace, bytes, error);
     }
-    return status == ATTUNE_OK ? launch_pieces(plan, grid, bytes, stream, error) : status;
+    if (status == ATTUNE_OK) {
+        status = launch_pieces(plan, grid, bytes, stream, error);
+    }
+    if (status == ATTUNE_OK && plan->device->context->tracing != NULL && grid[0] > 0 && grid[1] > 0 && grid[2] > 0) {
+        tracing_note(plan->device->context->tracing, sizes);
+    }
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------ public */

@@ -8,6 +8,10 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #ifdef TEST_CUDA
 #define DEVICE "cuda:0"
@@ -163,6 +167,40 @@ static void a_workspace_too_small_inside_a_capture_is_refused(void **state)
     }
 }
 
+/* a graph is replayed without us: its launch counts when it is captured, and writing about it breaks nothing */
+static void a_captured_launch_is_traced_once(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/attune-capture-XXXXXX", path[64], line[1200];
+    struct scene scene;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/trace", folder);
+    setenv("ATTUNE_TRACE", path, 1);
+    scene_open(&scene, ATTUNE_JIT_COMPILE);
+    unsetenv("ATTUNE_TRACE");
+    scene.attention.head_dim_qk = 32;
+    attune_problem *problem;
+    attune_plan *plan;
+    fake_expect(scene.context, ATTUNE_OK, attune_problem_attention(scene.context, &scene.attention, &problem), NULL);
+    fake_expect(scene.context, ATTUNE_OK, attune_prepare(scene.device, problem, NULL, &plan), NULL);
+    capture_begins(0);
+    fake_expect(scene.context, ATTUNE_OK, attune_launch_attention(plan, &scene.arguments, stream, scene.workspace, 64),
+                NULL);
+    nothing_forbidden_was_called();
+    capture_is_whole(1);
+    attune_plan_destroy(plan);
+    attune_problem_destroy(problem);
+    scene_close(&scene);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof line, file));
+    assert_non_null(strstr(line, "{\"calls\":1,\"problem\":\"attention.forward "));
+    assert_null(fgets(line, sizeof line, file));
+    fclose(file);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 struct other {
     struct scene *scene;
     attune_status statuses[4];
@@ -275,6 +313,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_first_call_inside_a_capture_is_refused_and_harms_nothing),
         cmocka_unit_test(a_workspace_too_small_inside_a_capture_is_refused),
+        cmocka_unit_test(a_captured_launch_is_traced_once),
         cmocka_unit_test(a_capture_lives_on_while_another_thread_compiles),
         cmocka_unit_test(prepare_by_the_capturing_thread_leaves_the_capture_whole),
         cmocka_unit_test(the_stand_in_breaks_captures),
