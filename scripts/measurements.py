@@ -84,8 +84,46 @@ def verified_table(verify):
         yield f"| {label(row)} | {row['right']} | {row['total']} | {row['worst_ratio']:.2g} |"
 
 
+def speed_table(tune):
+    yield "| problem | strategy | in the space | looked at | seconds | compiled/min | verified/min | timed/min | device waits |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for row in tune.get("results", []):
+        idle = row.get("worker_idle")
+        yield (f"| {label(row)} | {row['strategy']} | {row['candidates']} | {row['tried']} | {row['seconds']:.1f} "
+               f"| {row['compiled_per_minute']:.0f} | {row['verified_per_minute']:.0f} | {row['timed_per_minute']:.0f} "
+               f"| {'-' if idle is None else f'{100 * idle:.1f} %'} |")
+
+
+def met_times(folder):
+    """Final times by candidate of the run in which the ten winners met."""
+    times = {}
+    try:
+        with open(os.path.join(folder, "ten-met.jsonl")) as file:
+            for line in map(json.loads, file):
+                if line["kind"] == "outcome" and line["stage"] == "final":
+                    times[line["candidate"]] = line["microseconds"]
+    except (OSError, ValueError):
+        pass
+    return times
+
+
+def ten_table(ten, folder):
+    times = met_times(folder)
+    best = min(times.values(), default=None)
+    yield "| run | winner | default µs | winner µs | behind the best of the ten winners, measured together | seconds | device waits |"
+    yield "|---|---|---|---|---|---|---|"
+    for number, row in enumerate(ten["results"], 1):
+        time, idle = times.get(row["winner"]), row.get("worker_idle")
+        behind = f"{100 * (time / best - 1):.2f} %" if time and best else "-"
+        yield (f"| {number} | `{row['winner_id']}` | {row['default_microseconds']:.1f} | {row['winner_microseconds']:.1f} "
+               f"| {behind} | {row['seconds']:.1f} | {'-' if idle is None else f'{100 * idle:.1f} %'} |")
+
+
 def main():
     folder = sys.argv[1]
+    if sys.argv[2:3] == ["--winners"]:
+        print("\n".join(sorted({row["winner"] for row in load(folder, sys.argv[3])["results"]})))
+        return
     tune, bench, verify, peak = (load(folder, name + ".json") for name in ("tune", "bench", "verify", "peak"))
     rows = tune.get("results", [])
     if rows:
@@ -97,6 +135,12 @@ def main():
     print("\n".join(tuned_table(tune, peak)))
     print("\nWinners and what was rejected:\n")
     print("\n".join(winners(tune)))
+    print("\n## Speed of tuning\n")
+    print("\n".join(speed_table(tune)))
+    ten = load(folder, "ten.json")
+    if ten:
+        print(f"\n## One problem tuned ten times: {label(ten['results'][0])}\n")
+        print("\n".join(ten_table(ten, folder)))
     print("\n## Timed again, default against plan\n")
     print("\n".join(bench_table(bench)))
     share = default_share(bench)
