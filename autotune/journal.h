@@ -63,6 +63,7 @@ struct journal_end {
     int tried, verified, rejected;
     char strategy[24]; /* "": not said */
     int looks;         /* candidates checked or timed, of those there are; 0: not said */
+    double drift;      /* of the yardstick's time while the run lasted, tune.h; 0: not said */
 };
 
 struct journal_reading;

@@ -94,6 +94,7 @@ static const struct line_field end_fields[] = {
     ROW(journal_end, rejected, "rejected", VALUE_COUNT, false),
     ROW(journal_end, strategy, "strategy", VALUE_WORD, true),
     ROW(journal_end, looks, "looks", VALUE_COUNT, true),
+    ROW(journal_end, drift, "drift", VALUE_REAL, true),
     {0},
 };
 static const struct {

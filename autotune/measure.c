@@ -1,4 +1,4 @@
-/* measure.c - interleaved rounds, medians of ratios, fixed tie-break. */
+/* measure.c - interleaved rounds, medians of ratios, fewer entries from stage to stage, fixed tie-break. */
 #include "autotune/measure.h"
 
 #include "base/process.h"
@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const double unsteady = 0.05;
 
@@ -45,8 +46,8 @@ static void compare(double before, double entry, double after, double *ratio, bo
     }
 }
 
-static attune_status take_round(const struct measure_source *source, int count, int baseline, int number,
-                                struct round *round, struct error *error)
+static attune_status take_round(const struct measure_source *source, const struct measure_result *results, int count,
+                                int baseline, int number, struct round *round, struct error *error)
 {
     double *yardsticks = malloc(((size_t)count + 1) * sizeof *yardsticks), before = NAN;
     int n = 0;
@@ -60,7 +61,7 @@ static attune_status take_round(const struct measure_source *source, int count, 
     for (int i = 0; i < count && status == ATTUNE_OK; i++) {
         int entry = (i + number) % count; /* every round begins elsewhere */
         double sample = NAN, after = NAN;
-        if (entry == baseline) {
+        if (entry == baseline || results[entry].left) {
             continue;
         }
         status = source->sample(source->data, entry, &sample, error);
@@ -128,14 +129,41 @@ static void summarise_all(const struct round *rounds, int done, int count, int b
     }
 }
 
-attune_status measure_rounds(const struct measure_source *source, int count, int baseline, int rounds, double deadline,
-                             struct measure_result *results, int *done, struct error *error)
+/* The slower ones leave. An entry's time is its ratio to the baseline meanwhile. */
+static void leave_slower(const struct round *rounds, int done, int count, int baseline, int keep, double tie,
+                         struct measure_result *results)
+{
+    double values[MEASURE_ROUNDS_MAX], best = 1.0;
+    for (int i = 0; i < count; i++) {
+        if (i != baseline && !results[i].left) {
+            int n = usable_ratios(rounds, done, i, values);
+            results[i].microseconds = median_of(values, n);
+            best = n > 0 ? fmin(best, results[i].microseconds) : best;
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        int faster = 0;
+        for (int other = 0; other < count; other++) {
+            double difference = results[other].microseconds - results[i].microseconds;
+            faster += other != baseline && !results[other].left && good(results[other].microseconds) &&
+                      (difference < 0.0 || (difference == 0.0 && other < i));
+        }
+        /* who had no good sample has 0 here, and stays */
+        results[i].left |= i != baseline && faster >= keep && results[i].microseconds > best * (1.0 + tie);
+    }
+}
+
+attune_status measure_halving(const struct measure_source *source, int count, int baseline,
+                              const struct measure_stage *stages, int stage_count, double tie, double deadline,
+                              struct measure_result *results, struct measure_course *course, struct error *error)
 {
     struct round taken[MEASURE_ROUNDS_MAX];
     attune_status status = ATTUNE_OK;
-    rounds = rounds > MEASURE_ROUNDS_MAX ? MEASURE_ROUNDS_MAX : rounds;
-    *done = 0;
-    size_t cells = (size_t)count * (size_t)rounds;
+    int last = stages[stage_count - 1].rounds, done = 0, stage = 0;
+    last = last > MEASURE_ROUNDS_MAX ? MEASURE_ROUNDS_MAX : last;
+    memset(results, 0, (size_t)count * sizeof *results);
+    *course = (struct measure_course){.rounds = 0};
+    size_t cells = (size_t)count * (size_t)last;
     double *ratios = malloc((cells + 1) * sizeof *ratios);
     bool *steady = calloc(cells + 1, sizeof *steady);
     if (ratios == NULL || steady == NULL) {
@@ -143,23 +171,41 @@ attune_status measure_rounds(const struct measure_source *source, int count, int
         free(steady);
         return error_no_memory(error);
     }
-    while (*done < rounds && status == ATTUNE_OK) {
+    while (done < last && status == ATTUNE_OK) {
         double now = source->now != NULL ? source->now(source->data) : clock_seconds();
-        if (*done > 0 && deadline > 0.0 && now >= deadline) {
+        if (done > 0 && deadline > 0.0 && now >= deadline) {
             break;
         }
-        size_t first = (size_t)*done * (size_t)count;
-        struct round *round = &taken[*done];
+        for (; done >= stages[stage].rounds; stage++) {
+            leave_slower(taken, done, count, baseline, stages[stage].keep, tie, results);
+        }
+        size_t first = (size_t)done * (size_t)count;
+        struct round *round = &taken[done];
         *round = (struct round){.ratios = ratios + first, .steady = steady + first};
         for (int i = 0; i < count; i++) {
             round->ratios[i] = NAN;
         }
-        status = take_round(source, count, baseline, *done, round, error);
-        *done += status == ATTUNE_OK;
+        status = take_round(source, results, count, baseline, done, round, error);
+        done += status == ATTUNE_OK;
     }
-    summarise_all(taken, *done, count, baseline, results);
+    summarise_all(taken, done, count, baseline, results);
+    course->rounds = done;
+    if (done > 0) {
+        course->before = good(taken[0].baseline) ? taken[0].baseline : 0.0;
+        course->after = good(taken[done - 1].baseline) ? taken[done - 1].baseline : 0.0;
+    }
     free(ratios);
     free(steady);
+    return status;
+}
+
+attune_status measure_rounds(const struct measure_source *source, int count, int baseline, int rounds, double deadline,
+                             struct measure_result *results, int *done, struct error *error)
+{
+    const struct measure_stage all = {rounds, count};
+    struct measure_course course;
+    attune_status status = measure_halving(source, count, baseline, &all, 1, 0.0, deadline, results, &course, error);
+    *done = course.rounds;
     return status;
 }
 
@@ -167,7 +213,7 @@ int measure_choose(const struct measure_result *results, int count, int baseline
 {
     double best = INFINITY;
     for (int i = 0; i < count; i++) {
-        if (good(results[i].microseconds) && results[i].microseconds < best) {
+        if (!results[i].left && good(results[i].microseconds) && results[i].microseconds < best) {
             best = results[i].microseconds;
         }
     }
@@ -175,7 +221,7 @@ int measure_choose(const struct measure_result *results, int count, int baseline
         return baseline;
     }
     for (int i = 0; i < count; i++) {
-        if (good(results[i].microseconds) && results[i].microseconds <= best * (1.0 + tie)) {
+        if (!results[i].left && good(results[i].microseconds) && results[i].microseconds <= best * (1.0 + tie)) {
             return i;
         }
     }

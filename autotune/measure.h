@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
+
 struct measure_source {
     void *data;
     attune_status (*sample)(void *data, int entry, double *microseconds, struct error *error);
@@ -19,6 +21,18 @@ struct measure_result {
     double microseconds; /* median; 0 when no sample was good */
     double spread;       /* median absolute deviation */
     int samples;
+    bool left; /* the rounds went on without it: it is no winner */
+};
+
+/* After so many rounds in all the slower ones leave: so many of the fastest go on, the baseline beside them, and
+ * whoever is within the tie of the fastest or had no good sample yet. The last stage's `keep` is not used. */
+struct measure_stage {
+    int rounds, keep;
+};
+
+struct measure_course {
+    int rounds;           /* that were made */
+    double before, after; /* the baseline's time in the first and in the last round; 0: no good sample */
 };
 
 enum { MEASURE_ROUNDS_MAX = 64 };
@@ -28,8 +42,14 @@ enum { MEASURE_ROUNDS_MAX = 64 };
 attune_status measure_rounds(const struct measure_source *source, int count, int baseline, int rounds, double deadline,
                              struct measure_result *results, int *done, struct error *error);
 
-/* The winner: of the entries within `tie` (0.01) of the fastest the baseline if it is among them, else the first in
- * order. -1 when none has a good sample. */
+/* As above, with fewer entries from stage to stage, since many of them need few rounds to be told from the best. All
+ * keep what was measured of them. `stages` in ascending order of rounds. */
+attune_status measure_halving(const struct measure_source *source, int count, int baseline,
+                              const struct measure_stage *stages, int stage_count, double tie, double deadline,
+                              struct measure_result *results, struct measure_course *course, struct error *error);
+
+/* The winner: of the entries that have not left and are within `tie` (0.01) of the fastest of them the baseline if it
+ * is among them, else the first in order. -1 when none has a good sample. */
 int measure_choose(const struct measure_result *results, int count, int baseline, double tie);
 
 double median_of(double *values, int count); /* reorders values; 0 for count 0 */

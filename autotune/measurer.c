@@ -1,12 +1,29 @@
 /* measurer.c - the requests' way to either kind of measurer. */
 #include "autotune/measurer.h"
 
+#include "base/process.h"
+
 #include <assert.h>
+
+static const double settling_seconds = 10.0; /* the first compiles keep everybody waiting */
+
+static void begin_request(struct measurer *measurer)
+{
+    measurer->fate = MEASURER_WELL;
+    idle_request(&measurer->idle, clock_seconds());
+}
+
+static attune_status end_request(struct measurer *measurer, attune_status status)
+{
+    idle_reply(&measurer->idle, clock_seconds());
+    return status;
+}
 
 attune_status measurer_open(struct measurer *measurer, struct measurer_facts *facts, struct error *error)
 {
-    measurer->fate = MEASURER_WELL;
-    return measurer->kind->open(measurer, facts, error);
+    idle_begin(&measurer->idle, clock_seconds(), settling_seconds);
+    begin_request(measurer);
+    return end_request(measurer, measurer->kind->open(measurer, facts, error));
 }
 
 attune_status measurer_begin(struct measurer *measurer, const struct measurer_facts *facts, struct generator *generator,
@@ -20,8 +37,8 @@ attune_status measurer_begin(struct measurer *measurer, const struct measurer_fa
         warn_once("judge", "rows are sampled instead of all checked: %s", why.message);
     }
     judge_code_objects(&code, &objects);
-    measurer->fate = MEASURER_WELL;
-    attune_status status = measurer->kind->begin(measurer, judged ? &objects : NULL, error);
+    begin_request(measurer);
+    attune_status status = end_request(measurer, measurer->kind->begin(measurer, judged ? &objects : NULL, error));
     judge_code_free(&code);
     return status;
 }
@@ -29,42 +46,48 @@ attune_status measurer_begin(struct measurer *measurer, const struct measurer_fa
 attune_status measurer_check(struct measurer *measurer, const struct kernel_object *object, enum host_schedule schedule,
                              bool companions, double patience, struct verdict *verdict, struct error *error)
 {
-    measurer->fate = MEASURER_WELL;
-    return measurer->kind->check(measurer, object, schedule, companions, patience, verdict, error);
+    begin_request(measurer);
+    return end_request(measurer,
+                       measurer->kind->check(measurer, object, schedule, companions, patience, verdict, error));
 }
 
 attune_status measurer_look(struct measurer *measurer, int slot, const struct kernel_object *object, double give_up,
                             double *microseconds, struct error *error)
 {
     assert(slot >= 0 && slot < MEASURER_SLOTS);
-    measurer->fate = MEASURER_WELL;
-    return measurer->kind->look(measurer, slot, object, give_up, microseconds, error);
+    begin_request(measurer);
+    return end_request(measurer, measurer->kind->look(measurer, slot, object, give_up, microseconds, error));
 }
 
 attune_status measurer_drop(struct measurer *measurer, int slot, struct error *error)
 {
     assert(slot >= 0 && slot < MEASURER_SLOTS);
-    measurer->fate = MEASURER_WELL;
-    return measurer->kind->drop(measurer, slot, error);
+    begin_request(measurer);
+    return end_request(measurer, measurer->kind->drop(measurer, slot, error));
 }
 
 attune_status measurer_warm(struct measurer *measurer, int slot, double milliseconds, struct error *error)
 {
     assert(slot >= 0 && slot < MEASURER_SLOTS);
-    measurer->fate = MEASURER_WELL;
-    return measurer->kind->warm(measurer, slot, milliseconds, error);
+    begin_request(measurer);
+    return end_request(measurer, measurer->kind->warm(measurer, slot, milliseconds, error));
 }
 
 attune_status measurer_sample(struct measurer *measurer, int slot, double *microseconds, struct error *error)
 {
     assert(slot >= 0 && slot < MEASURER_SLOTS);
-    measurer->fate = MEASURER_WELL;
-    return measurer->kind->sample(measurer, slot, microseconds, error);
+    begin_request(measurer);
+    return end_request(measurer, measurer->kind->sample(measurer, slot, microseconds, error));
 }
 
 enum measurer_fate measurer_fate(const struct measurer *measurer)
 {
     return measurer->fate;
+}
+
+double measurer_idle(const struct measurer *measurer)
+{
+    return idle_share(&measurer->idle, clock_seconds());
 }
 
 void measurer_close(struct measurer *measurer)

@@ -6,6 +6,7 @@
 #ifndef AUTOTUNE_MEASURER_H
 #define AUTOTUNE_MEASURER_H
 
+#include "autotune/idle.h"
 #include "autotune/judge.h"
 #include "autotune/oracle.h"
 #include "autotune/verify.h"
@@ -49,6 +50,7 @@ struct measurer_kind {
 struct measurer {
     const struct measurer_kind *kind;
     enum measurer_fate fate;
+    struct idle idle; /* between requests */
 };
 
 /* Describes the device and says how much of its memory will be taken, before any of it is. ATTUNE_NO_MEMORY when the
@@ -77,6 +79,9 @@ attune_status measurer_warm(struct measurer *measurer, int slot, double millisec
 attune_status measurer_sample(struct measurer *measurer, int slot, double *microseconds, struct error *error);
 
 enum measurer_fate measurer_fate(const struct measurer *measurer);
+/* The share of its time, 0 to 1, that the measurer waited for a request, from ten seconds after it was opened on: what
+ * device time the caller wasted. Below 0 before. */
+double measurer_idle(const struct measurer *measurer);
 void measurer_close(struct measurer *measurer); /* NULL is legal */
 
 /* ---- in this process ---- */

@@ -170,7 +170,8 @@ static void end_journal(struct tuning *t, bool won)
                               .tried = tried(counts),
                               .rejected = rejected(counts),
                               .verified = counts->verified,
-                              .looks = counts->looks};
+                              .looks = counts->looks,
+                              .drift = t->result->drift};
     end.complete = ending_of(t) == TUNE_COMPLETE && t->searched;
     snprintf(end.strategy, sizeof end.strategy, "%s", t->plan.name != NULL ? t->plan.name : "");
     if (won) {
@@ -303,6 +304,7 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
     if (status == ATTUNE_OK) {
         status = publish(t, winner, error);
     }
+    result->worker_idle = measurer_idle(t->measurer);
     result->ending = ending_of(t); /* of a run without a winner too: the device may be lost */
     end_journal(t, status == ATTUNE_OK);
     keep_known(result);

@@ -98,6 +98,10 @@ struct tune_result {
     const char *strategy;    /* static */
     enum tune_ending ending; /* also of a run that failed */
     double operations;       /* floating-point operations of the problem */
+    double worker_idle;      /* share of its time that the measurer waited for requests, after the first 10 s; below 0:
+                                the run was shorter */
+    double drift;            /* relative change of the yardstick's time: from the run's begin to the finals, or within
+                                them, whichever is more. Order is by ratios, which it does not touch; times are */
     char journal[512];
     struct tune_peer *peers; /* of a divided problem: all ranks but ours; free() */
     int peer_count;

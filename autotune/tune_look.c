@@ -98,6 +98,7 @@ static double yardstick_now(struct tuning *t)
     for (int attempt = 0; attempt < 3 && t->finalist_count > 0 && status == ATTUNE_OK; attempt++) {
         status = measurer_sample(t->measurer, t->finalists[0].slot, &now, &why);
         if (status == ATTUNE_OK && isfinite(now) && now > 0.0) { /* timers may give nonsense now and then */
+            t->yardstick_begin = t->yardstick_begin > 0.0 ? t->yardstick_begin : now;
             return now / t->finalists[0].quick;
         }
     }

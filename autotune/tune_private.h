@@ -40,7 +40,8 @@ struct tuning {
     struct contender finalists[TUNING_FINALISTS + 1];
     int finalist_count;
     double pace; /* the device's now: a first look's time by what it would have been at the yardstick's look */
-    int sampled; /* finalist of the last request in the rounds */
+    double yardstick_begin; /* the yardstick's first sample; 0: there was none */
+    int sampled;            /* finalist of the last request in the rounds */
     double begin, deadline; /* deadline 0: none */
     bool searched;          /* the strategy came to its end */
     bool stopped;           /* something else ended the run */

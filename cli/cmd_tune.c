@@ -33,6 +33,7 @@ static const struct option options[] = {
 };
 
 enum { REASONS_MAX = 12 };
+static const double drift_told = 0.03;
 
 /* outcomes that are no rejection */
 static bool is_rejection(const char *outcome)
@@ -120,6 +121,11 @@ static double tflops(double operations, double microseconds)
     return microseconds > 0 ? operations / microseconds * 1e-6 : 0;
 }
 
+static double per_minute(int count, double seconds)
+{
+    return seconds > 0 ? 60.0 * count / seconds : 0;
+}
+
 static void describe(json_t *row, const struct tune_result *result)
 {
     const struct record *record = &result->record;
@@ -156,6 +162,15 @@ static void describe(json_t *row, const struct tune_result *result)
     json_set_real(row, "winner_tflops", tflops(result->operations, record->winner_microseconds));
     json_set_real(row, "default_tflops", tflops(result->operations, record->default_microseconds));
     json_set_real(row, "seconds", counts->elapsed_seconds);
+    json_set_real(row, "compiled_per_minute", per_minute(counts->compiled, counts->elapsed_seconds));
+    json_set_real(row, "verified_per_minute", per_minute(counts->verified, counts->elapsed_seconds));
+    json_set_real(row, "timed_per_minute", per_minute(counts->timed, counts->elapsed_seconds));
+    if (result->worker_idle >= 0.0) {
+        json_set_real(row, "worker_idle", result->worker_idle);
+    } else { /* it took less than the time that does not count */
+        json_object_set_new(row, "worker_idle", json_null());
+    }
+    json_set_real(row, "drift", result->drift);
     json_object_set_new(row, "outcomes", count_outcomes(result));
     json_object_set_new(row, "rejections", collect_rejections(result));
     json_set_text(row, "journal", result->journal);
@@ -346,6 +361,26 @@ static void print_ending(const json_t *row)
     }
 }
 
+/* how fast it went, and whether it was the device that was waited for */
+static void print_speed(const json_t *row)
+{
+    const json_t *idle = json_object_get(row, "worker_idle");
+    double drift = json_real_value(json_object_get(row, "drift"));
+    printf("  in a minute: %.0f compiled, %.0f verified, %.0f timed",
+           json_real_value(json_object_get(row, "compiled_per_minute")),
+           json_real_value(json_object_get(row, "verified_per_minute")),
+           json_real_value(json_object_get(row, "timed_per_minute")));
+    if (json_is_real(idle)) {
+        printf("; the device's process waited for %.1f %% of the time", 100.0 * json_real_value(idle));
+    }
+    printf("\n");
+    if (drift > drift_told) {
+        printf("  times drifted by %.1f %% meanwhile: the order stands, since it is by ratios, but times of other runs "
+               "may differ as much\n",
+               100.0 * drift);
+    }
+}
+
 static void print_results(const json_t *results, const char *store)
 {
     size_t index, at;
@@ -366,6 +401,7 @@ static void print_results(const json_t *results, const char *store)
             printf("  %lld objects of the same source by another compiler were taken from the store\n", other);
         }
         print_ending(row);
+        print_speed(row);
         json_array_foreach(json_object_get(row, "rejections"), at, reason)
         {
             printf("  %lld %s, for example: %s\n", (long long)json_integer_value(json_object_get(reason, "count")),

@@ -1,5 +1,7 @@
 /* The loop between search, compilers and device, on a scripted device: who is looked at, how often, and what is said of
  * those who are not. */
+#include "autotune/idle.h"
+#include "autotune/journal.h"
 #include "autotune/objects.h"
 #include "autotune/search.h"
 #include "autotune/tune_on.h"
@@ -256,6 +258,109 @@ static void a_file_of_candidates_is_looked_at_whole(void **state)
     close_setting(&setting);
 }
 
+/* ------------------------------------------------------------------------------------------------ finals */
+
+/* launches of a run until its finals, and in all */
+static int until_finals, in_all;
+
+static void note_launches(void *data, const struct tune_progress *progress)
+{
+    (void)data;
+    if (progress->stage == TUNE_DONE) {
+        in_all = scripted.launches;
+    } else {
+        until_finals = scripted.launches;
+    }
+}
+
+/* half again as slow in the second half of the first finals, and then as before */
+static double slow_for_a_while(int launch, int of_function)
+{
+    (void)of_function;
+    return launch > (until_finals + in_all) / 2 && launch < in_all ? 1.5 : 1.0;
+}
+
+/* slower and slower from the finals on, 20 % in the time of one */
+static double slower_and_slower(int launch, int of_function)
+{
+    (void)of_function;
+    return launch > until_finals ? 1.0 + 0.2 * (launch - until_finals) / (in_all - until_finals) : 1.0;
+}
+
+static void tune_at_a_pace(struct parts *parts, struct setting *setting, double (*pace)(int, int),
+                           struct tune_result *result)
+{
+    struct driver driver = scripted_driver(truth);
+    struct error error = {0};
+    scripted.pace = pace;
+    attune_status status =
+        tune_run_on(&driver, 0, setting->generator, parts->pool, parts->store, &setting->problem,
+                    &(struct tune_options){.seed = 1}, pace == NULL ? note_launches : NULL, NULL, result, &error);
+    if (status != ATTUNE_OK) {
+        print_message("%s\n", error.message);
+        assert_int_equal(status, ATTUNE_NO_TOOLCHAIN);
+        skip();
+    }
+    assert_non_null(strstr(result->record.candidate, "mode=5 "));
+}
+
+static double drift_in_the_journal(const struct tune_result *result)
+{
+    struct buffer bytes = BUFFER_INIT;
+    struct journal_reading reading;
+    assert_int_equal(file_read(result->journal, 1 << 20, &bytes, NULL), ATTUNE_OK);
+    assert_int_equal(journal_read(bytes.data, bytes.length, &reading, NULL), ATTUNE_OK);
+    assert_true(reading.has_end);
+    double drift = reading.end.drift;
+    journal_reading_free(&reading);
+    buffer_free(&bytes);
+    return drift;
+}
+
+static void finals_that_drift_are_held_again_and_what_is_left_is_told(void **state)
+{
+    struct setting setting;
+    struct tune_result result;
+    open_setting(&setting, "0, 1, 2, 3, 4, 5", "1");
+    tune_at_a_pace(*state, &setting, NULL, &result);
+    assert_true(result.drift < 1e-9);
+    const int finals = in_all - until_finals;
+    assert_true(finals > 100);
+    tune_result_free(&result);
+
+    tune_at_a_pace(*state, &setting, slow_for_a_while, &result);
+    assert_true(result.drift < 0.01); /* the finals that count were held when it was over */
+    assert_in_range(scripted.launches, in_all + finals / 2, in_all + 3 * finals / 2);
+    assert_true(fabs(result.record.winner_microseconds - 75.0) < 0.5);
+    tune_result_free(&result);
+
+    tune_at_a_pace(*state, &setting, slower_and_slower, &result);
+    assert_true(result.drift > 0.03);
+    assert_in_range(scripted.launches, until_finals + 2 * finals, until_finals + 4 * finals); /* three times in all */
+    assert_true(fabs(drift_in_the_journal(&result) - result.drift) < 1e-6);
+    tune_result_free(&result);
+    close_setting(&setting);
+}
+
+/* ------------------------------------------------------------------------------------------------ waiting */
+
+static void waiting_counts_between_replies_and_requests(void **state)
+{
+    (void)state;
+    struct idle idle;
+    idle_begin(&idle, 100.0, 10.0);
+    assert_true(idle_share(&idle, 109.0) < 0.0);
+    idle_request(&idle, 105.0); /* before the time that counts */
+    idle_reply(&idle, 108.0);
+    assert_true(fabs(idle_share(&idle, 114.0) - 1.0) < 1e-9); /* waiting from its begin on */
+    idle_request(&idle, 112.0);
+    assert_true(fabs(idle_share(&idle, 118.0) - 2.0 / 8.0) < 1e-9);
+    idle_reply(&idle, 120.0);
+    assert_true(fabs(idle_share(&idle, 130.0) - 12.0 / 20.0) < 1e-9);
+    idle_request(&idle, 121.0);
+    assert_true(fabs(idle_share(&idle, 130.0) - 3.0 / 20.0) < 1e-9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +369,8 @@ int main(void)
         cmocka_unit_test(a_count_is_of_looks),
         cmocka_unit_test(a_strategy_that_leaves_candidates_is_complete_at_its_end),
         cmocka_unit_test(a_file_of_candidates_is_looked_at_whole),
+        cmocka_unit_test(finals_that_drift_are_held_again_and_what_is_left_is_told),
+        cmocka_unit_test(waiting_counts_between_replies_and_requests),
     };
     return cmocka_run_group_tests_name("loop", tests, parts_set_up, parts_tear_down);
 }

@@ -92,7 +92,8 @@ static void an_entry_without_good_samples_never_wins(void **state)
 static void ties_go_to_the_default_then_to_the_first(void **state)
 {
     (void)state;
-    struct measure_result results[4] = {{10.0, 0, 9}, {9.95, 0, 9}, {9.92, 0, 9}, {9.93, 0, 9}};
+    struct measure_result results[4] = {
+        {.microseconds = 10.0}, {.microseconds = 9.95}, {.microseconds = 9.92}, {.microseconds = 9.93}};
     assert_int_equal(measure_choose(results, 4, 0, 0.01), 0);
     results[0].microseconds = 10.1; /* out of the band: the first of those in it, not the fastest */
     assert_int_equal(measure_choose(results, 4, 0, 0.01), 1);
@@ -139,6 +140,82 @@ static void a_clock_that_halves_changes_no_winner(void **state)
     run(&script, 4, 15, 0.0, results, &done);
     assert_int_equal(measure_choose(results, 4, 0, 0.01), 2);
     assert_true(fabs(results[2].microseconds / results[0].microseconds - 0.95) < 0.01);
+}
+
+static void run_stages(struct script *script, int count, double deadline, struct measure_result *results,
+                       struct measure_course *course)
+{
+    static const struct measure_stage stages[] = {{3, 3}, {6, 1}, {10, 0}};
+    const struct measure_source source = {.data = script, .sample = scripted, .now = scripted_now};
+    assert_int_equal(measure_halving(&source, count, 0, stages, 3, 0.01, deadline, results, course, NULL), ATTUNE_OK);
+}
+
+static void slower_entries_leave_and_keep_their_times(void **state)
+{
+    (void)state;
+    struct script script = {.truth = {10, 14, 8, 9, 13, 12, 11}, .fail_at = -1};
+    static const int rounds_of[] = {0, 3, 10, 6, 3, 3, 6};
+    struct measure_result results[ENTRIES_MAX];
+    struct measure_course course;
+    run_stages(&script, 7, 0.0, results, &course);
+    assert_int_equal(course.rounds, 10);
+    for (int i = 0; i < 7; i++) {
+        assert_true(fabs(results[i].microseconds - script.truth[i]) < 1e-9);
+        assert_int_equal(results[i].left, i != 0 && i != 2);
+        assert_true(i == 0 || script.calls_of[i] == rounds_of[i]);
+        assert_int_equal(results[i].samples, i == 0 ? 10 : rounds_of[i]);
+    }
+    assert_true(course.before == 10.0 && course.after == 10.0);
+}
+
+static void who_is_within_the_tie_or_was_not_seen_stays(void **state)
+{
+    (void)state;
+    struct script tied = {.truth = {10.0, 9.00, 9.05, 9.02, 9.08, 9.01, 9.30}, .fail_at = -1};
+    struct script unseen = {.truth = {10, 1, 9}, .factor = always_bad, .fail_at = -1};
+    struct measure_result results[ENTRIES_MAX];
+    struct measure_course course;
+    run_stages(&tied, 7, 0.0, results, &course);
+    for (int i = 0; i < 7; i++) {
+        assert_int_equal(results[i].left, i == 6);
+    }
+    run_stages(&unseen, 3, 0.0, results, &course);
+    assert_false(results[1].left);
+    assert_int_equal(unseen.calls_of[1], 10);
+}
+
+/* one that only its last rounds would show to be the best */
+static double late(int call, int entry)
+{
+    return entry == 3 && call < 40 ? 2.0 : 1.0;
+}
+
+static void who_has_left_does_not_win(void **state)
+{
+    (void)state;
+    struct script script = {.truth = {10, 9, 9.5, 5, 9.7}, .factor = late, .fail_at = -1};
+    struct measure_result results[ENTRIES_MAX];
+    struct measure_course course;
+    run_stages(&script, 5, 0.0, results, &course);
+    assert_true(results[3].left);
+    results[3].microseconds = 5.0;
+    assert_int_equal(measure_choose(results, 5, 0, 0.01), 1);
+}
+
+static void a_course_tells_the_baseline_before_and_after(void **state)
+{
+    (void)state;
+    struct script script = {.truth = {10.0, 9.7, 9.5, 9.9}, .factor = clock_halves, .fail_at = -1};
+    struct measure_result results[ENTRIES_MAX];
+    struct measure_course course;
+    run_stages(&script, 4, 0.0, results, &course);
+    assert_true(course.before == 10.0 && course.after == 20.0);
+    script.calls = 0;
+    script.clock = 0;
+    run_stages(&script, 4, 8.0, results, &course); /* a deadline after the second round */
+    assert_int_equal(course.rounds, 2);
+    assert_true(course.before == 10.0 && course.after == 10.0);
+    assert_false(results[1].left || results[2].left || results[3].left);
 }
 
 static double first_is_slow(int call, int entry)
@@ -237,6 +314,10 @@ int main(void)
         cmocka_unit_test(ties_go_to_the_default_then_to_the_first),
         cmocka_unit_test(tied_variants_have_one_winner_whatever_the_noise),
         cmocka_unit_test(a_clock_that_halves_changes_no_winner),
+        cmocka_unit_test(slower_entries_leave_and_keep_their_times),
+        cmocka_unit_test(who_is_within_the_tie_or_was_not_seen_stays),
+        cmocka_unit_test(who_has_left_does_not_win),
+        cmocka_unit_test(a_course_tells_the_baseline_before_and_after),
         cmocka_unit_test(a_slow_first_round_does_not_count),
         cmocka_unit_test(every_entry_stands_between_two_samples_of_the_baseline),
         cmocka_unit_test(work_of_others_that_comes_and_goes_changes_no_winner),

@@ -129,10 +129,27 @@ const json_t *answer(void)
 /* what a golden file cannot hold: times, digests, paths, whose compiler it was */
 static bool is_volatile(const char *key)
 {
-    static const char *const keys[] = {"seconds",  "identity", "object",          "compiler",    "created",
-                                       "modified", "journal",  "template_digest", "path",        "store",
-                                       "source",   "bytes",    "code_bytes",      "worst_ratio", "device_name",
-                                       "driver",   "run"};
+    static const char *const keys[] = {"seconds",
+                                       "identity",
+                                       "object",
+                                       "compiler",
+                                       "created",
+                                       "modified",
+                                       "journal",
+                                       "template_digest",
+                                       "path",
+                                       "store",
+                                       "source",
+                                       "bytes",
+                                       "code_bytes",
+                                       "worst_ratio",
+                                       "device_name",
+                                       "driver",
+                                       "run",
+                                       "compiled_per_minute",
+                                       "verified_per_minute",
+                                       "timed_per_minute",
+                                       "worker_idle"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (strcmp(key, keys[i]) == 0) {
             return true;
