@@ -17,4 +17,9 @@ bool screen_fits(const struct driver_device *device, const struct launch *launch
 /* false with the reason when it could run but registers spill: scratch memory is never worth timing */
 bool screen_pays(const struct resources *resources, char reason[SCREEN_REASON_BYTES]);
 
+/* Blocks that one compute unit holds at once, by registers, shared memory and threads; 0 where that is not known, as on
+ * the host device. Where a device does not tell its registers, those of the smallest of its kind. */
+int screen_resident_blocks(const struct driver_device *device, const struct launch *launch,
+                           const struct resources *resources);
+
 #endif

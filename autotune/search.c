@@ -123,9 +123,14 @@ int search_first_unseen(struct search *search)
     return -1;
 }
 
+bool search_is_over(const struct search *search)
+{
+    return search->ended || search->unseen == 0 || search->looks >= search->limit;
+}
+
 int search_next(struct search *search)
 {
-    if (search->unseen == 0 || search->looks + search->under_way >= search->limit) {
+    if (search_is_over(search) || search->looks + search->under_way >= search->limit) {
         return -1;
     }
     int index = search->options.strategy == SEARCH_LOCAL   ? search_pick_local(search)
@@ -137,11 +142,6 @@ int search_next(struct search *search)
         search->unseen--;
     }
     return index;
-}
-
-bool search_is_over(const struct search *search)
-{
-    return search->unseen == 0 || search->looks >= search->limit;
 }
 
 bool search_wants(struct search *search, int index, const struct resources *resources, const struct launch *launch,

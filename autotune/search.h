@@ -25,6 +25,8 @@ enum search_strategy {
     SEARCH_LOCAL       /* default, then neighbours of the best by one parameter, with restarts */
 };
 
+struct search_prior;
+
 struct search_options {
     enum search_strategy strategy;
     uint64_t seed;
@@ -33,6 +35,8 @@ struct search_options {
                     begin with the default alone */
     const struct problem *problem;      /* not owned */
     const struct driver_device *device; /* not owned; its compute units, registers and shared memory bound occupancy */
+    const struct search_prior *prior;   /* what other problems taught SEARCH_MODEL (search_prior.h); NULL: the committed
+                                           table.   Not owned */
     int evaluations; /* at most so many looks; 0: the strategy's own share, search_share (SEARCH_EXHAUSTIVE: all) */
 };
 

@@ -1,8 +1,10 @@
-/* search_model.c - proposals by expected improvement over a Gaussian process of log times. */
+/* search_model.c - proposals by expected improvement over a Gaussian process of log times. docs/search.md tells why. */
 #include "autotune/search_model.h"
 
 #include "autotune/inputs.h"
+#include "autotune/search_prior.h"
 #include "autotune/search_process.h"
+#include "autotune/search_traits.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,44 +16,88 @@ enum {
     SPREAD_ANSWERS = 8, /* before so many are known, points are spread */
     SPREAD_SAMPLE = 24, /* each the best of so many random ones */
     EXPLORE_EVERY = 6,  /* of the proposals one goes where least is known */
-    FIT_POINTS = 128
+    FIT_POINTS = 128,
+    HOPELESS_IN_A_ROW = 12 /* refusals that end the search: it proposes the best there is */
 };
-static const double slow_limit = 1.1; /* log; what is slower than three times the best is merely slow */
+static const double slow_limit = 1.1;     /* log; what is slower than three times the best is merely slow */
+static const double first_variance = 0.1; /* of log times, before there are any */
+static const double doubts = 3.0;         /* standard deviations that must not reach the best for a refusal */
 
 struct search_model {
     struct process process;
-    double *logs;   /* log time of every told row; INFINITY: it failed on the device; NAN: not known */
+    struct traits traits;
+    double *logs;     /* log time of every told row; INFINITY: it failed on the device; NAN: not known */
+    double *doubt;    /* standard deviation of its expectation when a row was proposed; INFINITY: to explore */
+    double *forecast; /* what was expected of a row when its object was there; NAN: it was not asked about */
+    double (*trait)[TRAITS];
+    float *prior;   /* expected log time of every row, but for a constant */
     double *sorted; /* work of a rebuild */
     double level;   /* subtracted from all values */
     int known;      /* rows that are known */
     int fitted;     /* of them at the last fit */
-    int proposals;
+    int proposals, refused;
+    int hopeless; /* refused since the last that was not */
     uint64_t random;
 };
+
+/* A feature of the process for each source of the prior, and their mean for what is expected first. */
+static attune_status open_prior(const struct search *search, struct search_model *m, struct error *error)
+{
+    const struct search_prior *prior = search->options.prior != NULL ? search->options.prior : &search_prior_table;
+    struct process *process = &m->process;
+    size_t count = (size_t)search->space.count;
+    for (; process->features < prior->sources; process->features++) {
+        float *values = calloc(count, sizeof *values);
+        if (values == NULL) {
+            return error_no_memory(error);
+        }
+        process->feature[process->features] = values;
+    }
+    if (!search_prior_values(prior, search->options.list->items[0].family, &search->space, process->feature)) {
+        while (process->features > 0) {
+            free(process->feature[--process->features]);
+        }
+    }
+    for (int f = 0; f < process->features; f++) {
+        for (size_t i = 0; i < count; i++) {
+            m->prior[i] += process->feature[f][i] / (float)process->features;
+        }
+    }
+    return ATTUNE_OK;
+}
 
 attune_status search_model_create(const struct search *search, struct search_model **model, struct error *error)
 {
     struct search_model *m = calloc(1, sizeof *m);
-    int count = search->space.count, capacity = count < POINTS_MAX ? count : POINTS_MAX;
+    size_t count = (size_t)search->space.count;
     *model = NULL;
     if (m == NULL) {
         return error_no_memory(error);
     }
     m->random = hash_mix(search->options.seed + 1);
-    m->logs = calloc((size_t)count, sizeof *m->logs);
-    m->sorted = calloc((size_t)count, sizeof *m->sorted);
-    attune_status status = process_create(&search->space, capacity, &m->process, error);
-    if (status == ATTUNE_OK && (m->logs == NULL || m->sorted == NULL)) {
-        status = error_no_memory(error);
+    m->logs = calloc(count, sizeof *m->logs);
+    m->doubt = calloc(count, sizeof *m->doubt);
+    m->forecast = calloc(count, sizeof *m->forecast);
+    m->trait = calloc(count, sizeof *m->trait);
+    m->prior = calloc(count, sizeof *m->prior);
+    m->sorted = calloc(count, sizeof *m->sorted);
+    bool whole = m->logs != NULL && m->doubt != NULL && m->forecast != NULL && m->trait != NULL && m->prior != NULL &&
+                 m->sorted != NULL;
+    attune_status status = whole ? ATTUNE_OK : error_no_memory(error);
+    if (whole) {
+        status = process_create(&search->space, count < POINTS_MAX ? (int)count : POINTS_MAX, &m->process, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = open_prior(search, m, error);
     }
     if (status != ATTUNE_OK) {
         search_model_destroy(m);
         return status;
     }
-    for (int i = 0; i < count; i++) {
-        m->logs[i] = NAN;
+    for (size_t i = 0; i < count; i++) {
+        m->logs[i] = m->forecast[i] = NAN;
     }
-    m->process.amplitude = 0.1;
+    m->process.amplitude = first_variance;
     process_clear(&m->process);
     *model = m;
     return ATTUNE_OK;
@@ -62,6 +108,10 @@ void search_model_destroy(struct search_model *model)
     if (model != NULL) {
         process_free(&model->process);
         free(model->logs);
+        free(model->doubt);
+        free(model->forecast);
+        free(model->trait);
+        free(model->prior);
         free(model->sorted);
         free(model);
     }
@@ -77,11 +127,27 @@ static double best_log(const struct search *search)
     return search->best >= 0 ? log(search->microseconds[search->best]) : 0.0;
 }
 
-/* a row's value for the process: bounded above, since nobody asks how slow the slow are */
+/* a told row's log time, bounded above, since nobody asks how slow the slow are */
+static double bounded_log(const struct search *search, int row)
+{
+    return fmin(search->model->logs[row], best_log(search) + slow_limit);
+}
+
+/* the process's value of a row */
 static double value_of(const struct search *search, int row)
 {
-    const struct search_model *model = search->model;
-    return fmin(model->logs[row], best_log(search) + slow_limit) - model->level;
+    return bounded_log(search, row) - search->model->level - search->model->prior[row];
+}
+
+/* log time that is expected of a row */
+static double expected_log(const struct search_model *model, int row)
+{
+    return model->process.mean[row] + model->level + model->prior[row];
+}
+
+static double spread_of(const struct search_model *model, int row)
+{
+    return sqrt(model->process.amplitude * model->process.variance[row] + 1e-12);
 }
 
 static int compare_values(const void *a, const void *b)
@@ -90,22 +156,20 @@ static int compare_values(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* the value that rows must not exceed for half of the process's room to hold them */
-static double cut(const struct search *search)
+/* the log time that rows must not exceed for half of the process's room to hold them */
+static double cut(const struct search_model *model)
 {
-    const struct search_model *model = search->model;
-    double *sorted = model->sorted;
     int count = 0, room = model->process.capacity / 2;
-    for (int i = 0; i < search->space.count; i++) {
+    for (int i = 0; i < model->process.space->count; i++) {
         if (!isnan(model->logs[i])) {
-            sorted[count++] = model->logs[i];
+            model->sorted[count++] = model->logs[i];
         }
     }
     if (count <= room) {
         return INFINITY;
     }
-    qsort(sorted, (size_t)count, sizeof *sorted, compare_values);
-    return sorted[room];
+    qsort(model->sorted, (size_t)count, sizeof *model->sorted, compare_values);
+    return model->sorted[room];
 }
 
 /* The process anew, from what is known and what is under way. */
@@ -114,12 +178,9 @@ static void rebuild(struct search *search)
     struct search_model *model = search->model;
     struct process *process = &model->process;
     double sum = 0.0, limit = INFINITY;
-    int taken = 0, under_way = 0;
-    for (int i = 0; i < search->space.count; i++) {
-        under_way += search->states[i] == POINT_UNDER_WAY;
-    }
-    if (model->known + under_way > process->capacity * 3 / 4) {
-        limit = cut(search);
+    int taken = 0;
+    if (model->known + search->under_way > process->capacity * 3 / 4) {
+        limit = cut(model);
     }
     model->level = 0.0;
     for (int i = 0; i < search->space.count; i++) {
@@ -166,15 +227,13 @@ static void refresh(struct search *search)
 /* of a few random unseen rows the one that may be fastest for all that is known */
 static int pick_spread(struct search *search)
 {
-    const struct search_model *model = search->model;
-    const struct process *process = &model->process;
+    struct search_model *model = search->model;
     int best = -1;
     double least = INFINITY;
     for (int tries = 0, found = 0; tries < 50 * SPREAD_SAMPLE && found < SPREAD_SAMPLE; tries++) {
-        int row = (int)(draw(search->model) % (uint64_t)search->space.count);
+        int row = (int)(draw(model) % (uint64_t)search->space.count);
         if (search->states[row] == POINT_UNSEEN) {
-            double spread = sqrt(process->amplitude * process->variance[row]);
-            double score = process->mean[row] - 2.0 * spread;
+            double score = expected_log(model, row) - 2.0 * spread_of(model, row);
             found++;
             if (score < least) {
                 least = score;
@@ -194,15 +253,14 @@ static double improvement(double gain, double spread)
 
 static int pick_best(struct search *search, bool explore)
 {
-    const struct process *process = &search->model->process;
-    double best = best_log(search) - search->model->level, most = -INFINITY;
+    const struct search_model *model = search->model;
+    double best = best_log(search), most = -INFINITY;
     int chosen = -1;
     for (int i = 0; i < search->space.count; i++) {
         if (search->states[i] != POINT_UNSEEN) {
             continue;
         }
-        double spread = sqrt(process->amplitude * process->variance[i] + 1e-12);
-        double gain = best - process->mean[i];
+        double spread = spread_of(model, i), gain = best - expected_log(model, i);
         double score = explore ? gain + 2.0 * spread : improvement(gain, spread);
         if (score > most) {
             most = score;
@@ -215,16 +273,16 @@ static int pick_best(struct search *search, bool explore)
 int search_model_pick(struct search *search)
 {
     struct search_model *model = search->model;
-    int index;
-    if (search->states[0] == POINT_UNSEEN) {
-        index = 0;
-    } else {
+    int index = 0;
+    bool explores = true;
+    if (search->states[0] != POINT_UNSEEN) {
         refresh(search);
         model->proposals++;
-        index = model->known < SPREAD_ANSWERS ? pick_spread(search)
-                                              : pick_best(search, model->proposals % EXPLORE_EVERY == 0);
+        explores = model->known < SPREAD_ANSWERS || model->proposals % EXPLORE_EVERY == 0;
+        index = model->known < SPREAD_ANSWERS ? pick_spread(search) : pick_best(search, explores);
     }
     if (index >= 0) {
+        model->doubt[index] = explores ? INFINITY : spread_of(model, index);
         process_add(&model->process, index);
     }
     return index;
@@ -233,21 +291,38 @@ int search_model_pick(struct search *search)
 bool search_model_wants(struct search *search, int index, const struct resources *resources,
                         const struct launch *launch, char reason[SEARCH_REASON_BYTES])
 {
-    (void)search, (void)index, (void)resources, (void)launch;
-    reason[0] = '\0';
-    return true;
+    struct search_model *model = search->model;
+    if (search->best < 0 || model->known < SPREAD_ANSWERS || search->limit == search->space.count) {
+        return true;
+    }
+    refresh(search); /* it was proposed when less was known */
+    double forecast = expected_log(model, index), spread = model->doubt[index];
+    traits_of(search->options.device, search->options.problem, resources, launch, model->trait[index]);
+    model->forecast[index] = forecast;
+    forecast += traits_expect(&model->traits, model->trait[index]);
+    spread = sqrt(spread * spread + traits_variance(&model->traits));
+    double least = forecast - doubts * spread;
+    if (least <= best_log(search) || model->refused >= search->limit / 2) {
+        model->hopeless = isinf(spread) ? model->hopeless : 0;
+        return true;
+    }
+    model->refused++;
+    search->ended |= ++model->hopeless == HOPELESS_IN_A_ROW;
+    snprintf(reason, SEARCH_REASON_BYTES, "expected to take %.4g us, at least %.4g; the best takes %.4g", exp(forecast),
+             exp(least), search->microseconds[search->best]);
+    return false;
 }
 
 void search_model_learn(struct search *search, int index, const struct search_answer *answer)
 {
     struct search_model *model = search->model;
-    if (answer->microseconds > 0.0) {
-        model->logs[index] = log(answer->microseconds);
-    } else if (answer->looked) {
-        model->logs[index] = INFINITY;
-    } else {
-        return;
+    bool timed = answer->microseconds > 0.0;
+    if (timed || answer->looked) {
+        model->logs[index] = timed ? log(answer->microseconds) : INFINITY;
+        model->known++;
+        process_know(&model->process, index, value_of(search, index));
+        if (!isnan(model->forecast[index])) {
+            traits_learn(&model->traits, model->trait[index], bounded_log(search, index) - model->forecast[index]);
+        }
     }
-    model->known++;
-    process_know(&model->process, index, value_of(search, index));
 }

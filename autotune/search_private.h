@@ -24,7 +24,8 @@ struct search {
     int cursor;           /* nothing in order[0..cursor) is unseen */
     int limit;            /* looks */
     int looks, under_way, unseen;
-    int best; /* the fastest, -1 */
+    int best;   /* the fastest, -1 */
+    bool ended; /* the strategy expects nothing of what is left */
 
     int center;                 /* SEARCH_LOCAL: whose neighbours are looked at, -1 */
     struct search_model *model; /* SEARCH_MODEL */

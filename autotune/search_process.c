@@ -58,18 +58,6 @@ void process_free(struct process *process)
     *process = (struct process){0};
 }
 
-/* how far apart two values of a column are */
-static double step(const struct search_column *column, int a, int b)
-{
-    if (a == b) {
-        return 0.0;
-    }
-    if (column->ordered && a != SEARCH_ABSENT && b != SEARCH_ABSENT) {
-        return fabs(column->scale[a] - column->scale[b]);
-    }
-    return 1.0;
-}
-
 /* variance of the value at a row before anything is known */
 static double own_variance(const struct process *process, int row)
 {
@@ -90,7 +78,7 @@ static void covariances(struct process *process, int row)
     for (int c = 0; c < space->columns; c++) {
         if (process->weight[c] > 0.0) {
             for (int code = 0; code < space->column[c].codes; code++) {
-                table[c][code] = (float)(process->weight[c] * step(&space->column[c], one[c], code));
+                table[c][code] = (float)(process->weight[c] * search_space_step(&space->column[c], one[c], code));
             }
             live[lives++] = c;
         }
@@ -220,7 +208,7 @@ static double evidence(struct fitting *fit)
             double distance = 0.0;
             for (int c = 0; c < space->columns; c++) {
                 if (p->weight[c] > 0.0 && left[c] != right[c]) {
-                    distance += p->weight[c] * step(&space->column[c], left[c], right[c]);
+                    distance += p->weight[c] * search_space_step(&space->column[c], left[c], right[c]);
                 }
             }
             double sum = exp(-distance) + p->constant + (i == j ? p->noise : 0.0);

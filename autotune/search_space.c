@@ -119,3 +119,14 @@ int search_space_distance(const struct search_space *space, int a, int b)
     }
     return distance;
 }
+
+double search_space_step(const struct search_column *column, int a, int b)
+{
+    if (a == b) {
+        return 0.0;
+    }
+    if (column->ordered && a != SEARCH_ABSENT && b != SEARCH_ABSENT) {
+        return fabs(column->scale[a] - column->scale[b]);
+    }
+    return 1.0;
+}

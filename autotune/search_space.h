@@ -39,6 +39,9 @@ static inline const uint8_t *search_space_row(const struct search_space *space, 
     return space->codes + (size_t)index * (size_t)space->columns;
 }
 
+/* how far apart two values of a column are: 0 equal, 1 different; numbers by the logarithm of their ratio to base 2 */
+double search_space_step(const struct search_column *column, int a, int b);
+
 /* columns in which two rows differ */
 int search_space_distance(const struct search_space *space, int a, int b);
 

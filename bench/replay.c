@@ -1,6 +1,7 @@
 /* replay.c - journals as worlds for a search. */
 #include "bench/replay.h"
 
+#include "autotune/inputs.h"
 #include "autotune/journal.h"
 #include "autotune/measure.h"
 #include "base/files.h"
@@ -52,7 +53,7 @@ static void read_entry(const struct tune_outcome *what, struct replay_entry *ent
     entry->resources = (struct resources){.vector_registers = what->registers,
                                           .scalar_registers = -1,
                                           .spilled_registers = -1,
-                                          .shared_bytes = what->shared_bytes,
+                                          .shared_bytes = -1, /* as the launch says */
                                           .scratch_bytes = what->scratch_bytes,
                                           .max_threads = -1};
 }
@@ -187,6 +188,7 @@ struct runner {
     struct generator *generator;
     struct search *search;
     struct expansion expansion;
+    int start;  /* this entry and the first have changed places in the search's list */
     bool *seen; /* binaries that the device saw, by their first entry */
     struct replay_result *result;
 };
@@ -205,8 +207,15 @@ static attune_status expand(struct runner *run, int index, struct error *error)
     return status;
 }
 
-static attune_status arrive(struct runner *run, int index, struct error *error)
+/* index of the search's list <-> entry */
+static int swapped(const struct runner *run, int index)
 {
+    return index == 0 ? run->start : index == run->start ? 0 : index;
+}
+
+static attune_status arrive(struct runner *run, int place, struct error *error)
+{
+    int index = swapped(run, place);
     struct replay_entry *entry = &run->space->entries[index];
     struct search_answer answer = {.resources = &entry->resources};
     char reason[SEARCH_REASON_BYTES];
@@ -218,7 +227,7 @@ static attune_status arrive(struct runner *run, int index, struct error *error)
         answer.microseconds = run->space->entries[entry->binary].first;
     } else if (entry->looked) {
         double before = clock_seconds();
-        bool wanted = search_wants(run->search, index, &entry->resources, &entry->launch, reason);
+        bool wanted = search_wants(run->search, place, &entry->resources, &entry->launch, reason);
         run->result->seconds += clock_seconds() - before;
         run->result->refused += !wanted;
         if (wanted) {
@@ -229,7 +238,7 @@ static attune_status arrive(struct runner *run, int index, struct error *error)
     }
     run->result->looks += answer.looked;
     double before = clock_seconds();
-    search_tell(run->search, index, &answer);
+    search_tell(run->search, place, &answer);
     run->result->seconds += clock_seconds() - before;
     return ATTUNE_OK;
 }
@@ -248,7 +257,8 @@ static void hold_finals(struct runner *run)
                 taken |= chosen[f] == i;
             }
             if (entry->binary == i && run->seen[i] && entry->first > 0.0 && !taken &&
-                (n == 0 ? i == 0 : best < 0 || entry->first < space->entries[best].first)) {
+                (n == 0 ? i == space->entries[run->start].binary
+                        : best < 0 || entry->first < space->entries[best].first)) {
                 best = i;
             }
         }
@@ -258,36 +268,58 @@ static void hold_finals(struct runner *run)
     }
     struct measure_result results[FINALISTS + 1] = {{0}};
     for (int f = 1; f < finalists; f++) { /* by place */
-        for (int g = f; g > 0 && chosen[g] < chosen[g - 1]; g--) {
+        for (int g = f; g > 0 && swapped(run, chosen[g]) < swapped(run, chosen[g - 1]); g--) {
             int moved = chosen[g];
             chosen[g] = chosen[g - 1];
             chosen[g - 1] = moved;
         }
     }
+    double best = INFINITY;
     for (int f = 0; f < finalists; f++) {
         results[f].microseconds = space->entries[chosen[f]].truth;
+        best = fmin(best, results[f].microseconds);
     }
-    int winner = measure_choose(results, finalists, finalists > 0 && chosen[0] == 0 ? 0 : -1, tie_band);
+    run->result->found = best / space->best - 1.0;
+    int winner = measure_choose(results, finalists, finalists > 0 && chosen[0] == run->start ? 0 : -1, tie_band);
     run->result->choice = winner >= 0 ? chosen[winner] : -1;
     run->result->regret = winner >= 0 ? space->entries[chosen[winner]].truth / space->best - 1.0 : INFINITY;
 }
 
+int replay_start(const struct replay_space *space, uint64_t seed)
+{
+    for (;;) {
+        seed = hash_mix(seed + 1);
+        int index = (int)(seed % (uint64_t)space->list.count);
+        if (space->entries[index].binary == index && space->entries[index].first > 0.0) {
+            return index;
+        }
+    }
+}
+
 attune_status replay_run(struct replay_space *space, struct generator *generator, const struct search_options *options,
-                         int ahead, struct replay_result *result, struct error *error)
+                         int start, struct replay_result *result, struct error *error)
 {
     struct search_options own = *options;
-    struct runner run = {.space = space, .generator = generator, .result = result};
+    struct runner run = {.space = space, .generator = generator, .start = start, .result = result};
+    struct candidate_list list = space->list;
     int under_way[REPLAY_AHEAD], waiting = 0;
-    own.list = &space->list;
+    own.list = &list;
     own.covered = 1;
     own.problem = &space->problem;
     own.device = &space->device;
     *result = (struct replay_result){.choice = -1};
-    run.seen = calloc((size_t)space->list.count, sizeof *run.seen);
-    attune_status status = run.seen == NULL ? error_no_memory(error) : search_create(&own, &run.search, error);
+    run.seen = calloc((size_t)list.count, sizeof *run.seen);
+    list.items = malloc((size_t)list.count * sizeof *list.items);
+    attune_status status = run.seen == NULL || list.items == NULL ? error_no_memory(error) : ATTUNE_OK;
+    if (status == ATTUNE_OK) {
+        memcpy(list.items, space->list.items, (size_t)list.count * sizeof *list.items);
+        list.items[0] = space->list.items[start];
+        list.items[start] = space->list.items[0];
+        status = search_create(&own, &run.search, error);
+    }
     while (status == ATTUNE_OK) {
         double before = clock_seconds();
-        int index = waiting < ahead ? search_next(run.search) : -1;
+        int index = waiting < REPLAY_AHEAD ? search_next(run.search) : -1;
         result->seconds += clock_seconds() - before;
         if (index >= 0) {
             under_way[waiting++] = index;
@@ -305,6 +337,7 @@ attune_status replay_run(struct replay_space *space, struct generator *generator
     }
     search_destroy(run.search);
     expansion_free(&run.expansion);
+    free(list.items);
     free(run.seen);
     return status;
 }

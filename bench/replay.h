@@ -43,13 +43,17 @@ void replay_free(struct replay_space *space);
 struct replay_result {
     int choice;
     double regret; /* truth of the choice over the best, less 1 */
+    double found;  /* the same of the best finalist: what the band of ties did not give away */
     int looks;
     int compiles;   /* candidates given */
     int refused;    /* compiled, but the search did not want them */
     double seconds; /* of the search itself, all proposals together */
 };
-/* options: strategy, seed, evaluations and prior are the caller's */
+/* options: strategy, seed, evaluations and prior are the caller's. `start` is the candidate that takes the default's
+ * place: 0 is the default, which may be the best; see replay_start. */
 attune_status replay_run(struct replay_space *space, struct generator *generator, const struct search_options *options,
-                         int ahead, struct replay_result *result, struct error *error);
+                         int start, struct replay_result *result, struct error *error);
+/* a right candidate by lot, for a search that a good default does not help */
+int replay_start(const struct replay_space *space, uint64_t seed);
 
 #endif
