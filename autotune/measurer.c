@@ -59,6 +59,13 @@ attune_status measurer_look(struct measurer *measurer, int slot, const struct ke
     return end_request(measurer, measurer->kind->look(measurer, slot, object, give_up, microseconds, error));
 }
 
+void measurer_vouch(struct measurer *measurer, const struct kernel_object *object)
+{
+    if (measurer->kind->vouch != NULL) {
+        measurer->kind->vouch(measurer, object);
+    }
+}
+
 attune_status measurer_drop(struct measurer *measurer, int slot, struct error *error)
 {
     assert(slot >= 0 && slot < MEASURER_SLOTS);

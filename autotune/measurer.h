@@ -41,6 +41,7 @@ struct measurer_kind {
                            bool companions, double patience, struct verdict *verdict, struct error *error);
     attune_status (*look)(struct measurer *measurer, int slot, const struct kernel_object *object, double give_up,
                           double *microseconds, struct error *error);
+    void (*vouch)(struct measurer *measurer, const struct kernel_object *object); /* NULL: it does not matter here */
     attune_status (*drop)(struct measurer *measurer, int slot, struct error *error);
     attune_status (*warm)(struct measurer *measurer, int slot, double milliseconds, struct error *error);
     attune_status (*sample)(struct measurer *measurer, int slot, double *microseconds, struct error *error);
@@ -72,6 +73,9 @@ attune_status measurer_check(struct measurer *measurer, const struct kernel_obje
  * `give_up` (0: none) it is not looked at longer. */
 attune_status measurer_look(struct measurer *measurer, int slot, const struct kernel_object *object, double give_up,
                             double *microseconds, struct error *error);
+/* The object was right in an earlier run. Until a check finds another, it is what is asked about after several ends in
+ * a row, and its look, if that was the last request, says how long a step may take. */
+void measurer_vouch(struct measurer *measurer, const struct kernel_object *object);
 attune_status measurer_drop(struct measurer *measurer, int slot, struct error *error); /* an empty slot is legal */
 /* launches of a slot's kernel until so much device time has passed */
 attune_status measurer_warm(struct measurer *measurer, int slot, double milliseconds, struct error *error);

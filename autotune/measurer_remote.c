@@ -17,6 +17,7 @@ static const double first_seconds = 120.0, least_seconds = 10.0, slowness = 20.0
 
 struct kept {
     bool used, loaded;
+    bool checked; /* in this run */
     struct buffer bytes;
     struct launch launch;
 };
@@ -33,7 +34,7 @@ struct remote {
     struct measurer_facts facts;
     bool opened; /* facts are known */
     struct kept slots[MEASURER_SLOTS];
-    struct kept good; /* the first candidate that was right */
+    struct kept good; /* the first candidate that was right, in this run or an earlier one */
     double baseline;  /* seconds of the first checked candidate's slowest step */
     int deaths;       /* in a row */
     bool lost;
@@ -295,11 +296,21 @@ static attune_status remote_check(struct measurer *measurer, const struct kernel
     verdict->companions = (int)message_integer(reply, MEASURE_KEY_COMPANION_CALLS);
     snprintf(verdict->reason, sizeof verdict->reason, "%s", message_text(reply, MEASURE_KEY_TEXT));
     remote->deaths = 0;
-    if (verdict->right && !remote->good.used) {
+    if (verdict->right && !remote->good.checked) {
+        remote->baseline = remote->worker.longest;
+        keep(&remote->good, object);
+        remote->good.checked = true;
+    }
+    return ATTUNE_OK;
+}
+
+static void remote_vouch(struct measurer *measurer, const struct kernel_object *object)
+{
+    struct remote *remote = remote_of(measurer);
+    if (!remote->good.used) {
         remote->baseline = remote->worker.longest;
         keep(&remote->good, object);
     }
-    return ATTUNE_OK;
 }
 
 static attune_status load_slot(struct remote *remote, int slot, const struct kernel_object *object, double give_up,
@@ -416,6 +427,7 @@ attune_status measurer_remote(const struct measurer_remote_options *options, str
                                               .begin = remote_begin,
                                               .check = remote_check,
                                               .look = remote_look,
+                                              .vouch = remote_vouch,
                                               .drop = remote_drop,
                                               .warm = remote_warm,
                                               .sample = remote_sample,

@@ -36,7 +36,8 @@ void tuning_tell(struct tuning *t, enum tune_stage stage)
     p->total = by_looks ? t->looks_planned : p->candidates;
     p->stage = stage;
     p->elapsed_seconds = now - t->begin;
-    p->left_seconds = p->done > 0 ? p->elapsed_seconds / p->done * (p->total - p->done) : -1.0;
+    int here = p->done - (by_looks ? t->looks_before : t->settled_before);
+    p->left_seconds = here > 0 ? p->elapsed_seconds / here * (p->total - p->done) : -1.0;
     if (t->deadline > 0.0 && (p->left_seconds < 0.0 || p->left_seconds > t->deadline - now)) {
         p->left_seconds = fmax(0.0, t->deadline - now);
     }
@@ -131,7 +132,7 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
     if (status == ATTUNE_OK) {
         status = tuning_open_journal(t, generator, error);
     }
-    if (status == ATTUNE_OK) {
+    if (status == ATTUNE_OK && !t->result->already_done) {
         tuning_tell(t, TUNE_COMPILE);
         status = measurer_begin(t->measurer, &t->facts, generator, &t->road, t->problem, error);
     }
@@ -269,12 +270,34 @@ static void keep_known(struct tune_result *result)
     result->outcome_count = known;
 }
 
+/* the device is open, its memory taken */
+static attune_status look_and_choose(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
+                                     struct error *error)
+{
+    int winner = 0;
+    attune_status status = tuning_take_over(t, generator, error);
+    t->settled_before = tried(&t->result->counts);
+    t->looks_before = t->result->counts.looks;
+    if (status == ATTUNE_OK) {
+        status = tuning_search(t, generator, pool, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = tuning_promote(t, generator, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = t->finalist_count > 0 ? tuning_hold_finals(t, &winner, error) : ATTUNE_OK;
+    }
+    if (status == ATTUNE_OK && t->finalist_count == 0) {
+        status = nothing_left(t, error);
+    }
+    return status == ATTUNE_OK ? publish(t, winner, error) : status;
+}
+
 /* takes the measurer */
 static attune_status tune_with(struct measurer *measurer, struct generator *generator, struct compiler_pool *pool,
                                struct store *store, const struct problem *problem, const struct tune_options *options,
                                tune_report report, void *data, struct tune_result *result, struct error *error)
 {
-    int winner = 0;
     struct tuning *t = calloc(1, sizeof *t);
     if (t == NULL) {
         measurer_close(measurer);
@@ -292,21 +315,20 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
     t->begin = clock_seconds();
     t->deadline = options->budget_seconds > 0.0 ? t->begin + options->budget_seconds : 0.0;
     attune_status status = open_device(t, generator, pool, error);
-    if (status == ATTUNE_OK) {
-        status = tuning_search(t, generator, pool, error);
+    if (result->already_done) { /* all is as the run left it */
+        tuning_count_known(t);
+        result->ending = ending_of(t);
+        result->counts.device_bytes = 0;
+        result->counts.best_microseconds = result->record.winner_microseconds;
+        result->counts.default_microseconds = result->record.default_microseconds;
+    } else {
+        if (status == ATTUNE_OK) {
+            status = look_and_choose(t, generator, pool, error);
+        }
+        result->worker_idle = measurer_idle(t->measurer);
+        result->ending = ending_of(t); /* of a run without a winner too: the device may be lost */
+        end_journal(t, status == ATTUNE_OK);
     }
-    if (status == ATTUNE_OK) {
-        status = t->finalist_count > 0 ? tuning_hold_finals(t, &winner, error) : ATTUNE_OK;
-    }
-    if (status == ATTUNE_OK && t->finalist_count == 0) {
-        status = nothing_left(t, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = publish(t, winner, error);
-    }
-    result->worker_idle = measurer_idle(t->measurer);
-    result->ending = ending_of(t); /* of a run without a winner too: the device may be lost */
-    end_journal(t, status == ATTUNE_OK);
     keep_known(result);
     if (is_divided(t) && t->order.count > 0) {
         measurer_close(t->measurer); /* nobody's device is held for waiting */
@@ -320,6 +342,7 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
     measurer_close(t->measurer);
     candidate_list_free(&t->list);
     free(t->order.ids);
+    free(t->known);
     journal_close(&t->journal);
     free(t);
     if (status != ATTUNE_OK) {

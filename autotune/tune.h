@@ -31,7 +31,8 @@ struct tune_options {
     uint64_t seed;
     double candidate_seconds; /* limit of one step of a candidate; 0: from the default's (measurer.h) */
     bool retry_blocked;       /* what was wrong, hung, crashed or never finished compiling before is tried again */
-    bool accept_stored;       /* objects of the same source by another compiler are used, and counted */
+    bool resume;        /* the newest run of this problem that nobody is at goes on; a new one when there is none */
+    bool accept_stored; /* objects of the same source by another compiler are used, and counted */
     bool device_in_use; /* the calling process has a context on the device: one that serves a single process cannot be
                            tuned then */
     const struct tune_share *share; /* NULL: this process tunes alone */
@@ -48,6 +49,8 @@ struct tune_progress {
     int same;           /* the binary of one that was looked at before: not looked at again */
     int looks;          /* candidates that were checked or timed */
     int done, total;    /* of the run's candidates or looks, whichever comes to its end first */
+    bool resumed;       /* an earlier run goes on */
+    int held, invalid;  /* its outcomes: taken over; made again since their objects are others by now */
     int reused;         /* stored objects used without compiling */
     int other_compiler; /* of them made by another compiler */
     double best_microseconds, default_microseconds;
@@ -64,6 +67,7 @@ struct tune_outcome { /* one line of the journal */
                          crashed, blocked, not-tried */
     char reason[512];
     bool looked;                 /* it was checked or timed */
+    bool companions;             /* right at the companions' sizes too, where there are any */
     double microseconds, spread; /* median and MAD over rounds; 0 when not timed */
     int registers, scratch_bytes, shared_bytes;
     char object[DIGEST_HEX_BYTES]; /* name in the store: source and compiler; "" when it was not expanded */
@@ -96,6 +100,7 @@ struct tune_result {
     int outcome_count;
     int listed;              /* candidates there are */
     const char *strategy;    /* static */
+    bool already_done;       /* of the run that was to go on: the record is the one it left, the device was not used */
     enum tune_ending ending; /* also of a run that failed */
     double operations;       /* floating-point operations of the problem */
     double worker_idle;      /* share of its time that the measurer waited for requests, after the first 10 s; below 0:

@@ -1,4 +1,5 @@
-/* tune_journal.c - how a run's journal begins: whose it is, and why points of the space are no candidates. */
+/* tune_journal.c - how a run's journal begins or goes on: whose it is, and why points of the space are no candidates.
+ */
 #include "autotune/publish.h"
 #include "autotune/tune_private.h"
 
@@ -63,41 +64,105 @@ static attune_status list_constraints(const struct tuning *t, struct generator *
     return status;
 }
 
-attune_status tuning_open_journal(struct tuning *t, struct generator *generator, struct error *error)
+static attune_status describe_run(const struct tuning *t, struct journal_begin *begin, struct error *error)
 {
-    struct journal_constraint *constraints;
-    int count;
     struct fingerprint device;
-    struct error why = {.message = ""};
-    attune_status status = list_constraints(t, generator, &constraints, &count, error);
+    *begin = (struct journal_begin){
+        .candidates = t->result->listed, .seed = t->options->seed, .started = (int64_t)time(NULL)};
+    target_format(&t->facts.device.target, begin->target);
+    snprintf(begin->run, sizeof begin->run, "%s", t->run);
+    snprintf(begin->device, sizeof begin->device, "%s", t->facts.device.name);
+    snprintf(begin->driver, sizeof begin->driver, "%s", t->facts.device.driver_version);
+    device_fingerprint(&t->facts.device, &device);
+    fingerprint_folder(&device, begin->fingerprint);
+    return problem_format(t->problem, begin->problem, error);
+}
+
+static bool are_the_same(const struct journal_constraint *constraints, int count, const struct journal_reading *reading)
+{
+    bool same = count == reading->constraint_count;
+    for (int i = 0; i < count && same; i++) {
+        const struct journal_constraint *now = &constraints[i], *then = &reading->constraints[i];
+        same = strcmp(now->reason, then->reason) == 0 && now->count == then->count &&
+               strcmp(now->example, then->example) == 0 && strcmp(now->because, then->because) == 0;
+    }
+    return same;
+}
+
+/* ATTUNE_NOT_FOUND: no run to go on with */
+static attune_status continue_journal(struct tuning *t, struct generator *generator,
+                                      const struct journal_constraint *constraints, int count, struct error *error)
+{
+    struct journal_begin begin;
+    struct journal_reading reading;
+    if (t->options->share != NULL) {
+        return error_set(error, ATTUNE_UNSUPPORTED,
+                         "a rank of a job has a journal by its job's name and does not go on with another run's: leave "
+                         "out --resume");
+    }
+    attune_status status = describe_run(t, &begin, error);
+    if (status == ATTUNE_OK) {
+        status = tuning_resume(t, generator, &begin, &reading, error);
+    }
     if (status != ATTUNE_OK) {
         return status;
     }
+    snprintf(t->result->journal, sizeof t->result->journal, "%s", t->journal.path);
+    if (t->result->already_done) {
+        journal_close(&t->journal);
+    } else {
+        struct journal_resume goes_on = {
+            .started = begin.started, .held = t->result->counts.held, .invalid = t->result->counts.invalid};
+        memcpy(goes_on.driver, begin.driver, sizeof goes_on.driver);
+        journal_write_resume(&t->journal, &goes_on);
+        if (!are_the_same(constraints, count, &reading)) {
+            journal_write_constraints(&t->journal, constraints, count);
+        }
+    }
+    journal_reading_free(&reading);
+    return ATTUNE_OK;
+}
+
+static attune_status begin_journal(struct tuning *t, const struct journal_constraint *constraints, int count,
+                                   struct error *error)
+{
+    struct journal_begin begin;
+    struct error why = {.message = ""};
+    attune_status status = ATTUNE_OK;
     if (t->options->share != NULL) {
         status = tuning_share_begin(t, error);
     } else {
         record_new_run(t->run);
     }
+    if (status == ATTUNE_OK) {
+        status = describe_run(t, &begin, error);
+    }
     if (status != ATTUNE_OK) {
-        free(constraints);
         return status;
     }
-    status = journal_open(&t->journal, t->store, t->run, &why);
-    if (status != ATTUNE_OK) { /* tuning goes on without a journal, as it does without files */
-        store_warn_memory(t->store, &why);
+    if (journal_open(&t->journal, t->store, t->run, &why) != ATTUNE_OK) {
+        store_warn_memory(t->store, &why); /* tuning goes on without a journal, as it does without files */
     }
     snprintf(t->result->journal, sizeof t->result->journal, "%s", t->journal.path);
-    struct journal_begin begin = {
-        .candidates = t->result->listed, .seed = t->options->seed, .started = (int64_t)time(NULL)};
-    status = problem_format(t->problem, begin.problem, error);
-    target_format(&t->facts.device.target, begin.target);
-    snprintf(begin.run, sizeof begin.run, "%s", t->run);
-    snprintf(begin.device, sizeof begin.device, "%s", t->facts.device.name);
-    snprintf(begin.driver, sizeof begin.driver, "%s", t->facts.device.driver_version);
-    device_fingerprint(&t->facts.device, &device);
-    fingerprint_folder(&device, begin.fingerprint);
     journal_write_begin(&t->journal, &begin);
     journal_write_constraints(&t->journal, constraints, count);
+    return ATTUNE_OK;
+}
+
+attune_status tuning_open_journal(struct tuning *t, struct generator *generator, struct error *error)
+{
+    struct journal_constraint *constraints;
+    int count;
+    attune_status status = list_constraints(t, generator, &constraints, &count, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    if (t->options->resume) {
+        status = continue_journal(t, generator, constraints, count, error);
+    }
+    if (!t->options->resume || status == ATTUNE_NOT_FOUND) {
+        status = begin_journal(t, constraints, count, error);
+    }
     free(constraints);
     return status;
 }

@@ -50,8 +50,7 @@ void tuning_fail(struct tuning *t, const struct object_job *job, struct tune_out
     }
 }
 
-/* a slot that no finalist has */
-static int free_slot(const struct tuning *t)
+int tuning_free_slot(const struct tuning *t)
 {
     int slot = 0;
     for (int i = 0; i < t->finalist_count; i++) {
@@ -63,28 +62,34 @@ static int free_slot(const struct tuning *t)
     return slot;
 }
 
-/* Keeps the first right one, which is the default if that is right, and the TUNING_FINALISTS best others. Without times
- * the first alone is kept. */
-static void keep(struct tuning *t, const struct contender *contender)
+/* Keeps the first right one, the yardstick, the default, and of the others the best. Without times the first in order
+ * alone is kept. */
+void tuning_keep(struct tuning *t, const struct object_job *job, const struct contender *contender)
 {
+    struct contender kept = *contender;
     int room = t->facts.timed ? TUNING_FINALISTS + 1 : 1, worst = -1;
+    kept.facts = *job;
+    kept.facts.bytes = kept.facts.log = (struct buffer)BUFFER_INIT;
+    kept.facts.source = NULL;
     if (t->finalist_count < room) {
-        t->finalists[t->finalist_count++] = *contender;
+        t->finalists[t->finalist_count++] = kept;
+        return;
+    }
+    if (!t->facts.timed) {
+        t->finalists[0] = kept.place < t->finalists[0].place ? kept : t->finalists[0];
         return;
     }
     for (int i = 1; i < t->finalist_count; i++) {
-        if (worst < 0 || t->finalists[i].quick > t->finalists[worst].quick) {
+        if (t->finalists[i].place != 0 && (worst < 0 || t->finalists[i].quick > t->finalists[worst].quick)) {
             worst = i;
         }
     }
-    int dropped = contender->slot;
-    if (worst >= 0 && contender->quick < t->finalists[worst].quick) {
+    int dropped = kept.slot;
+    if (kept.place == 0 || kept.quick < t->finalists[worst].quick) {
         dropped = t->finalists[worst].slot;
-        t->finalists[worst] = *contender;
+        t->finalists[worst] = kept;
     }
-    if (t->facts.timed) {
-        measurer_drop(t->measurer, dropped, NULL);
-    }
+    measurer_drop(t->measurer, dropped, NULL);
 }
 
 /* Clocks and other work change while a sweep lasts. A look stands between two samples of the yardstick, the first
@@ -109,8 +114,7 @@ static double yardstick_now(struct tuning *t)
     return NAN;
 }
 
-/* false when the two samples disagree: something changed during the look */
-static bool note_pace(struct tuning *t, double before, double after)
+bool tuning_note_pace(struct tuning *t, double before, double after)
 {
     bool steady = !(fabs(before - after) > pace_noise * fmin(before, after)); /* NaN: nothing is known */
     double pace = 0.5 * (before + after);
@@ -129,14 +133,14 @@ static attune_status look_quickly(struct tuning *t, struct object_job *job, cons
     bool steady = false;
     for (int attempt = 0; attempt < 3 && !steady; attempt++) {
         double before = yardstick_now(t);
-        contender->slot = free_slot(t);
+        contender->slot = tuning_free_slot(t);
         double give_up = contender->place == 0 ? 0.0 : counts->best_microseconds * give_up_factor * t->pace;
         attune_status status = measurer_look(t->measurer, contender->slot, object, give_up, &contender->quick, &reason);
         if (status != ATTUNE_OK) {
             tuning_fail(t, job, outcome, reason.message);
             return status;
         }
-        steady = note_pace(t, before, yardstick_now(t));
+        steady = tuning_note_pace(t, before, yardstick_now(t));
     }
     contender->quick /= t->pace;
     tuning_set_outcome(outcome, "slower", "");
@@ -169,7 +173,7 @@ static attune_status check(struct tuning *t, struct object_job *job, int place, 
      * it that would cost seconds each; but none loses its note by less than what may have given it one. */
     struct blocked note;
     bool companions =
-        t->facts.timed || t->finalist_count == 0 ||
+        t->facts.timed || t->finalist_count == 0 || place < t->finalists[0].place ||
         (t->options->retry_blocked && store_blocked_get(t->store, &job->object, &note, NULL) == ATTUNE_OK);
     attune_status status =
         measurer_check(t->measurer, &object, HOST_ROUND_ROBIN, companions, patience, &verdict, &reason);
@@ -196,14 +200,12 @@ static attune_status check(struct tuning *t, struct object_job *job, int place, 
     }
     counts->verified++;
     tuning_set_outcome(outcome, "right", "");
+    outcome->companions = companions;
     if (t->options->retry_blocked) {
         store_blocked_remove(t->store, &job->object);
     }
-    contender.facts = *job;
-    contender.facts.bytes = contender.facts.log = (struct buffer)BUFFER_INIT;
-    contender.facts.source = NULL;
     if (!t->facts.timed || look_quickly(t, job, &object, &contender, outcome) == ATTUNE_OK) {
-        keep(t, &contender);
+        tuning_keep(t, job, &contender);
     }
     return ATTUNE_OK;
 }
@@ -252,6 +254,14 @@ static void take_after(struct tuning *t, const struct object_job *job, const str
     t->result->counts.same++;
 }
 
+void tuning_publish_default(struct tuning *t, const struct object_job *job)
+{
+    struct record record;
+    if (publish_default(t->store, &t->road.target, t->problem, job, &record, NULL) == ATTUNE_OK) {
+        record_free(&record);
+    }
+}
+
 attune_status tuning_look_at(struct tuning *t, struct search *search, struct object_job *job, int place,
                              struct error *error)
 {
@@ -285,7 +295,8 @@ attune_status tuning_look_at(struct tuning *t, struct search *search, struct obj
             counts->screened_out++;
         } else if ((twin = twin_of(t, outcome)) != NULL) {
             take_after(t, job, twin, outcome);
-        } else if (place != 0 && !search_wants(search, place, &job->resources, &job->launch, unwanted)) {
+        } else if (place != 0 && search != NULL &&
+                   !search_wants(search, place, &job->resources, &job->launch, unwanted)) {
             tuning_set_outcome(outcome, "screened", unwanted);
             counts->screened_out++;
         } else {
@@ -293,10 +304,7 @@ attune_status tuning_look_at(struct tuning *t, struct search *search, struct obj
         }
         bool right = strcmp(outcome->outcome, "right") == 0 || strcmp(outcome->outcome, "slower") == 0;
         if (place == 0 && right) { /* other shapes find it without a check */
-            struct record record;
-            if (publish_default(t->store, &t->road.target, t->problem, job, &record, NULL) == ATTUNE_OK) {
-                record_free(&record);
-            }
+            tuning_publish_default(t, job);
         }
     }
     journal_write_outcome(&t->journal, JOURNAL_FIRST, outcome);

@@ -30,6 +30,7 @@ static attune_status open_loop(struct loop *loop, struct generator *generator, s
     attune_status status = search_create(&options, &loop->search, error);
     if (status == ATTUNE_OK) {
         t->looks_planned = search_looks(loop->search);
+        tuning_tell_known(t, loop->search);
         status = pipeline_create(generator, &t->road, t->problem, NULL, 0, workers, &loop->pipeline, error);
     }
     loop->ahead = workers + workers / 4 + 4; /* compiles differ in length, and the order is kept */

@@ -1,6 +1,6 @@
 /* tune_private.h - what the files of the tuner share: tune.c opens and publishes, tune_journal.c begins the journal,
- * tune_loop.c goes through the candidates that the search asks for, tune_look.c looks at one, tune_finals.c lets the
- * best meet. */
+ * tune_resume.c finds the run that goes on and what of it holds, tune_known.c puts that to use, tune_loop.c goes
+ * through the candidates that the search asks for, tune_look.c looks at one, tune_finals.c lets the best meet. */
 #ifndef AUTOTUNE_TUNE_PRIVATE_H
 #define AUTOTUNE_TUNE_PRIVATE_H
 
@@ -21,6 +21,11 @@ struct contender {
     double quick;
 };
 
+/* of a candidate of the list, from an earlier run */
+struct known {
+    bool holds; /* its outcome is in the result's, and is not made again */
+};
+
 struct tuning {
     const struct tune_options *options;
     struct store *store;
@@ -34,6 +39,8 @@ struct tuning {
     struct object_road road;
     struct plan plan;
     struct candidate_list list;
+    struct known *known;              /* by place; NULL: no run goes on */
+    int settled_before, looks_before; /* outcomes and looks that this run did not make itself */
     int looks_planned;
     struct rank_order order; /* of a divided problem: all candidates, of which the list has our share */
 
@@ -50,8 +57,25 @@ struct tuning {
     char run[33];
 };
 
-/* A new journal, begun: what run it is, and what the constraints refused of the space. */
+/* The run's journal. A new one, begun: what run it is, and what the constraints refused of the space. Or that of the
+ * run that goes on, whose outcomes are recalled; closed again when nothing is left to do. */
 attune_status tuning_open_journal(struct tuning *t, struct generator *generator, struct error *error);
+
+/* ---- a run that goes on ---- */
+
+/* The newest journal like `wanted` (problem, device, target, seed) that nobody writes, opened for appending; its
+ * outcomes that hold are put into the result's, t->known says which. result->already_done: with the record then.
+ * *reading is the caller's (journal_reading_free). ATTUNE_NOT_FOUND: there is none; ATTUNE_IO: other processes are at
+ * all there are. */
+attune_status tuning_resume(struct tuning *t, struct generator *generator, const struct journal_begin *wanted,
+                            struct journal_reading *reading, struct error *error);
+/* counts what is known and loads the best of it for the finals, the default among them; the measurer has begun */
+attune_status tuning_take_over(struct tuning *t, struct generator *generator, struct error *error);
+void tuning_count_known(struct tuning *t);
+void tuning_tell_known(const struct tuning *t, struct search *search);
+/* Without times only the first right one is held to the companions. Where it is not any more, the next one is now,
+ * which was right before: after the search, while there is no finalist. */
+attune_status tuning_promote(struct tuning *t, struct generator *generator, struct error *error);
 
 void tuning_tell(struct tuning *t, enum tune_stage stage);
 void tuning_set_outcome(struct tune_outcome *outcome, const char *what, const char *reason);
@@ -64,6 +88,14 @@ attune_status tuning_search(struct tuning *t, struct generator *generator, struc
  * say that it is not worth a look. */
 attune_status tuning_look_at(struct tuning *t, struct search *search, struct object_job *job, int place,
                              struct error *error);
+/* a slot that no finalist has */
+int tuning_free_slot(const struct tuning *t);
+/* among the finalists, if it is good enough; else its slot is dropped */
+void tuning_keep(struct tuning *t, const struct object_job *job, const struct contender *contender);
+/* the device's pace before and after a look; false when they disagree: something changed meanwhile */
+bool tuning_note_pace(struct tuning *t, double before, double after);
+/* of the default, once it is right: other shapes find it without a check */
+void tuning_publish_default(struct tuning *t, const struct object_job *job);
 bool tuning_out_of_budget(const struct tuning *t);
 /* The outcome of a candidate whose request failed, by what became of the device. One that hung or crashed is noted in
  * the store: the next process does not try its object again, nor serve it. */

@@ -132,6 +132,8 @@ struct store_entry {
 typedef attune_status (*store_visitor)(void *data, const struct store_entry *entry, struct error *error);
 /* every entry on disk, folder by folder in the order of names; what is kept in memory is not visited */
 attune_status store_walk(struct store *store, store_visitor visit, void *data, struct error *error);
+/* the same, of journals alone: objects may be many */
+attune_status store_walk_journals(struct store *store, store_visitor visit, void *data, struct error *error);
 
 struct store_verdict {
     int objects, records, blocked; /* looked at; blocked: notes of blocked objects */

@@ -99,6 +99,12 @@ attune_status store_walk(struct store *store, store_visitor visit, void *data, s
     return store->root[0] == '\0' ? ATTUNE_OK : walk_folder(&walk, "", 0);
 }
 
+attune_status store_walk_journals(struct store *store, store_visitor visit, void *data, struct error *error)
+{
+    struct walk walk = {store, visit, data, error};
+    return store->root[0] == '\0' ? ATTUNE_OK : walk_folder(&walk, "journals", 1);
+}
+
 /* ------------------------------------------------------------------------------------------------ verify */
 
 struct verify {

@@ -256,7 +256,7 @@ attune_status cache_journals(struct cli *cli, struct store *store, struct error 
 {
     struct rows rows = {.store = store};
     json_t *runs = json_array();
-    attune_status status = store_walk(store, add_run, &rows, error);
+    attune_status status = store_walk_journals(store, add_run, &rows, error);
     qsort(rows.items, (size_t)rows.count, sizeof rows.items[0], newest_first);
     for (int i = 0; i < rows.count; i++) {
         json_array_append_new(runs, rows.items[i].json);

@@ -25,7 +25,8 @@ static const struct option options[] = {
     {"retry-blocked", 0, OPTION_FLAG, false, NULL,
      "try again what was wrong, hung, crashed or never finished compiling before"},
     {"own-compiler", 0, OPTION_FLAG, false, NULL, "compile again what the store has from another compiler"},
-    {"resume", 0, OPTION_FLAG, false, NULL, "refused: continuing an interrupted run is not there yet"},
+    {"resume", 0, OPTION_FLAG, false, NULL,
+     "go on with the newest run of the same problem, device and seed, however it ended"},
     CLI_OPTION_STORE,
     CLI_OPTION_JSON,
     CLI_OPTION_HELP,
@@ -154,6 +155,10 @@ static void describe(json_t *row, const struct tune_result *result)
     json_set_whole(row, "timed", record->timed);
     json_set_whole(row, "from_store", counts->reused);
     json_set_whole(row, "from_other_compiler", counts->other_compiler);
+    json_set_flag(row, "resumed", counts->resumed);
+    json_set_whole(row, "held", counts->held);
+    json_set_whole(row, "invalid", counts->invalid);
+    json_set_flag(row, "already_done", result->already_done);
     json_set_flag(row, "complete", record->complete);
     json_set_text(row, "ending", tune_ending_name(result->ending));
     json_set_real(row, "operations", result->operations);
@@ -210,11 +215,31 @@ static void say_where(const struct watch *watch, int device, int job)
             has_several(watch) ? ": " : "", name, name[0] != '\0' ? ": " : "");
 }
 
+/* what --resume found */
+static void say_resumed(struct watch *watch, int device, int job, const struct tune_progress *now, bool already_done)
+{
+    if (!watch->jobs->settings->resume) {
+        return;
+    }
+    progress_wipe(&watch->progress);
+    say_where(watch, device, job);
+    if (already_done) {
+        fprintf(stderr, "nothing is left to do: %d %s, and the record is there\n", now->held,
+                plural(now->held, "outcome holds", "outcomes hold"));
+    } else if (now->resumed) {
+        fprintf(stderr, "goes on: %d %s, %d of other objects than today's are made again\n", now->held,
+                plural(now->held, "outcome holds", "outcomes hold"), now->invalid);
+    } else {
+        fprintf(stderr, "no run to go on with: begins a new one\n");
+    }
+}
+
 static void say_bytes(struct watch *watch, int device, int job, const struct tune_progress *now)
 {
     if (watch->told_bytes[device] != job + 1 && now->device_bytes > 0) {
         char bytes[32];
         format_bytes(now->device_bytes, bytes);
+        say_resumed(watch, device, job, now, false);
         progress_wipe(&watch->progress);
         say_where(watch, device, job);
         fprintf(stderr, "takes %s of device memory for itself\n", bytes);
@@ -272,6 +297,9 @@ static void ended(void *data, int device, int job, attune_status status, const s
         }
         failures_add(&watch->failures, "tune", watch->jobs->job_count, item, error);
         return;
+    }
+    if (result->already_done) {
+        say_resumed(watch, device, job, &result->counts, true);
     }
     json_t *row = json_object();
     if (item->name[0] != '\0') {
@@ -526,14 +554,10 @@ static attune_status run(struct cli *cli, struct error *error)
         .seed = options_whole(given, "seed", 1),
         .candidate_seconds = options_real(given, "candidate-limit", 0),
         .retry_blocked = options_has(given, "retry-blocked"),
+        .resume = options_has(given, "resume"),
         .accept_stored = !options_has(given, "own-compiler"),
         .stop = &interrupted,
     };
-    if (options_has(given, "resume")) {
-        return error_set(error, ATTUNE_UNSUPPORTED,
-                         "--resume is not there yet: run the same command again; objects already compiled are taken "
-                         "from the store");
-    }
     attune_status status = cli_problems(cli, &problems, error);
     if (status == ATTUNE_OK) {
         status = device_list_read(options_text(given, "device"), false, &devices, error);

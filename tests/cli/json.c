@@ -302,6 +302,46 @@ static void a_count_is_told_of_all_there_are(void **state)
     says("  2 of 8  2 right, 1 constraint  ");
 }
 
+/* a run goes on in its own journal, and says what it found of it; with nothing left the device is not even used */
+static void a_run_goes_on_when_asked(void **state)
+{
+    (void)state;
+    if (!host_compiler_is_there()) {
+        skip();
+    }
+    attune_in_shell("export ATTUNE_CACHE=\"$ATTUNE_CACHE.resume\"\n"
+                    "tune() { \"$0\" tune --problem '" PROBLEM "' --device host --resume \"$@\"; }\n"
+                    "tune --count 2 && tune --count 3 && tune && tune --json >\"$ATTUNE_CACHE.json\"\n"
+                    "\"$0\" cache journals --json >\"$ATTUNE_CACHE.journals.json\"");
+    exits_with(EXIT_IS_DONE);
+    complains("no run to go on with: begins a new one");
+    complains("goes on: 2 outcomes hold, 0 of other objects than today's are made again");
+    complains("goes on: 3 outcomes hold");
+    complains("nothing is left to do: 8 outcomes hold, and the record is there");
+    json_t *last = json_load_file(scratch("cache.resume.json"), 0, NULL);
+    const json_t *row = json_array_get(json_object_get(last, "results"), 0);
+    assert_true(json_is_true(json_object_get(row, "already_done")));
+    assert_int_equal(json_integer_value(json_object_get(row, "held")), 8);
+    assert_string_equal(json_string_value(json_object_get(row, "ending")), "complete");
+    json_t *journals = json_load_file(scratch("cache.resume.journals.json"), 0, NULL);
+    const json_t *runs = json_object_get(journals, "runs"), *run = json_array_get(runs, 0);
+    assert_int_equal(json_array_size(runs), 1);
+    assert_string_equal(json_string_value(json_object_get(run, "state")), "ended");
+    assert_int_equal(json_integer_value(json_object_get(run, "resumed")), 2);
+    assert_string_equal(json_string_value(json_object_get(row, "winner")),
+                        json_string_value(json_object_get(run, "best")));
+    json_decref(journals);
+    json_decref(last);
+    /* two processes do not go on with one run */
+    attune_in_shell("export ATTUNE_CACHE=\"$ATTUNE_CACHE.resume\"\n"
+                    "for journal in \"$ATTUNE_CACHE\"/journals/*.jsonl; do\n"
+                    "  flock \"$journal\" \"$0\" tune --problem '" PROBLEM "' --device host --resume\n"
+                    "done");
+    exits_with(EXIT_IS_FAILED);
+    complains("cache.resume/journals/");
+    complains("is being written by another process that tunes this problem: wait for its end, or leave out --resume");
+}
+
 /* what was found is kept, but who reads the exit code must not take the list for done */
 static void an_interrupted_list_tells_what_was_not_begun(void **state)
 {
@@ -397,6 +437,7 @@ int main(void)
         cmocka_unit_test(journals_tell_how_each_run_went),
         cmocka_unit_test(a_killed_run_keeps_its_outcomes),
         cmocka_unit_test(a_count_is_told_of_all_there_are),
+        cmocka_unit_test(a_run_goes_on_when_asked),
         cmocka_unit_test(an_interrupted_run_says_that_it_was_stopped),
         cmocka_unit_test(an_interrupted_list_tells_what_was_not_begun),
         cmocka_unit_test(a_store_that_cannot_be_written_is_told),

@@ -203,14 +203,6 @@ static void errors_are_json_when_asked(void **state)
                         "invalid argument");
 }
 
-static void resuming_is_refused_by_name(void **state)
-{
-    (void)state;
-    attune("tune", "--problem", SMALL, "--device", "host", "--resume", NULL);
-    exits_with(EXIT_IS_FAILED);
-    complains("--resume");
-}
-
 static void missing_devices_have_their_own_exit_code(void **state)
 {
     (void)state;
@@ -405,7 +397,6 @@ int main(void)
         cmocka_unit_test(an_unknown_target_is_refused_with_the_known_ones),
         cmocka_unit_test(an_option_without_template_is_refused_by_name),
         cmocka_unit_test(errors_are_json_when_asked),
-        cmocka_unit_test(resuming_is_refused_by_name),
         cmocka_unit_test(missing_devices_have_their_own_exit_code),
         cmocka_unit_test(a_problems_file_is_refused_with_its_line),
         cmocka_unit_test(one_bad_problem_leaves_the_others_done),

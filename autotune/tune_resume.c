@@ -1,0 +1,341 @@
+/* tune_resume.c - which earlier run goes on, and what of it still holds.
+ *
+ * An outcome holds while its object would have the same name today: the same source, options and compiler. It does not
+ * when nothing is known by it (not-tried, launch-failed: the device or its memory may have been the reason) or when the
+ * user took its note back (blocked/ is where wrong, hung and crashed objects are remembered). All else is made again.
+ */
+#include "autotune/tune_private.h"
+
+#include "base/files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------ which run */
+
+struct earlier {
+    char run[sizeof((struct journal_begin *)0)->run];
+    int64_t started, modified;
+};
+
+struct search_for {
+    const struct tuning *t;
+    struct journal_begin wanted; /* problem, device, target and seed */
+    struct earlier *items;
+    int count, capacity;
+};
+
+static bool is_of_this_problem(const struct journal_begin *begin, const struct journal_begin *wanted)
+{
+    return strcmp(begin->problem, wanted->problem) == 0 && strcmp(begin->device, wanted->device) == 0 &&
+           strcmp(begin->target, wanted->target) == 0 && begin->seed == wanted->seed &&
+           (begin->fingerprint[0] == '\0' || strcmp(begin->fingerprint, wanted->fingerprint) == 0);
+}
+
+static attune_status note_run(void *data, const struct store_entry *entry, struct error *error)
+{
+    struct search_for *search = data;
+    struct journal_begin begin;
+    char path[4096], own[4096];
+    if (path_join(path, sizeof path, store_path(search->t->store), entry->path, NULL) != ATTUNE_OK ||
+        !journal_peek(path, &begin) || !is_of_this_problem(&begin, &search->wanted) ||
+        store_journal_path(search->t->store, begin.run, own, sizeof own, NULL) != ATTUNE_OK || strcmp(path, own) != 0) {
+        return ATTUNE_OK; /* another's, or no journal */
+    }
+    if (search->count == search->capacity) {
+        int capacity = search->capacity > 0 ? 2 * search->capacity : 16;
+        struct earlier *grown = realloc(search->items, (size_t)capacity * sizeof *grown);
+        if (grown == NULL) {
+            return error_no_memory(error);
+        }
+        search->items = grown;
+        search->capacity = capacity;
+    }
+    struct earlier *item = &search->items[search->count++];
+    *item = (struct earlier){.started = begin.started, .modified = entry->modified};
+    memcpy(item->run, begin.run, sizeof item->run);
+    return ATTUNE_OK;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct earlier *left = a, *right = b;
+    if (left->started != right->started) {
+        return left->started > right->started ? -1 : 1;
+    }
+    if (left->modified != right->modified) {
+        return left->modified > right->modified ? -1 : 1;
+    }
+    return strcmp(left->run, right->run);
+}
+
+/* Opens the newest journal that nobody writes; ATTUNE_NOT_FOUND when there is none, ATTUNE_IO when all are written. */
+static attune_status open_newest(struct tuning *t, const struct journal_begin *wanted, struct journal_reading *reading,
+                                 struct error *error)
+{
+    struct search_for search = {.t = t, .wanted = *wanted};
+    struct error why = {.message = ""}, first = {.message = ""};
+    attune_status status = store_walk_journals(t->store, note_run, &search, error);
+    bool found = false;
+    if (status == ATTUNE_OK && search.count > 0) {
+        qsort(search.items, (size_t)search.count, sizeof search.items[0], newest_first);
+    }
+    for (int i = 0; i < search.count && status == ATTUNE_OK && !found; i++) {
+        bool written;
+        attune_status opened = journal_continue(&t->journal, t->store, search.items[i].run, reading, &written, &why);
+        found = opened == ATTUNE_OK;
+        if (found) {
+            memcpy(t->run, search.items[i].run, sizeof t->run);
+        } else if (written && first.message[0] == '\0') {
+            first = why;
+        } else if (opened == ATTUNE_NO_MEMORY) {
+            status = error_no_memory(error);
+        }
+    }
+    free(search.items);
+    if (status == ATTUNE_OK && !found) {
+        status = first.message[0] != '\0'
+                     ? error_set(error, ATTUNE_IO, "%s: wait for its end, or leave out --resume", first.message)
+                     : ATTUNE_NOT_FOUND;
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ what holds */
+
+static bool is_one_of(const char *outcome, const char *const *names)
+{
+    while (*names != NULL && strcmp(*names, outcome) != 0) {
+        names++;
+    }
+    return *names != NULL;
+}
+
+/* the device was asked for it */
+static bool was_looked_at(const char *outcome)
+{
+    static const char *const names[] = {"right", "slower", "timed", "wrong", "hung", "crashed", NULL};
+    return is_one_of(outcome, names);
+}
+
+/* the name that the object has, or would have, today */
+static bool is_named(const struct object_road *road, const struct object_job *job, const char *recorded)
+{
+    char hex[DIGEST_HEX_BYTES];
+    struct digest other;
+    digest_hex(&job->object, hex);
+    if (strcmp(hex, recorded) == 0) {
+        return true;
+    }
+    if (!road->accept_other || store_object_has(road->store, &job->object) ||
+        store_object_find_source(road->store, &job->source_key, &other, NULL) != ATTUNE_OK) {
+        return false;
+    }
+    digest_hex(&other, hex);
+    return strcmp(hex, recorded) == 0;
+}
+
+static bool has_note(const struct tuning *t, const char *object)
+{
+    struct digest digest;
+    struct blocked note;
+    return digest_from_hex(object, strlen(object), &digest) == ATTUNE_OK &&
+           store_blocked_get(t->store, &digest, &note, NULL) == ATTUNE_OK;
+}
+
+/* given that its object is the same */
+static bool outcome_holds(const struct tuning *t, const struct tune_outcome *outcome)
+{
+    static const char *const good[] = {"right", "slower", "timed", NULL};
+    static const char *const bad[] = {"wrong", "hung", "crashed", "blocked", NULL};
+    static const char *const plain[] = {"resources", "screened", "same", NULL};
+    if (strcmp(outcome->outcome, "compile-error") == 0) {
+        return !t->options->retry_blocked && t->road.toolchain == ATTUNE_OK;
+    }
+    if (is_one_of(outcome->outcome, good)) {
+        return !has_note(t, outcome->object); /* another run may have found something */
+    }
+    return is_one_of(outcome->outcome, plain) ||
+           (is_one_of(outcome->outcome, bad) && !t->options->retry_blocked && has_note(t, outcome->object));
+}
+
+struct named_place {
+    const char *name;
+    int place;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct named_place *)a)->name, ((const struct named_place *)b)->name);
+}
+
+/* the list's candidates sorted by name; free() */
+static struct named_place *index_places(const struct tuning *t)
+{
+    struct named_place *places = malloc(((size_t)t->list.count + 1) * sizeof *places);
+    for (int i = 0; places != NULL && i < t->list.count; i++) {
+        places[i] = (struct named_place){t->result->outcomes[i].candidate, i};
+    }
+    if (places != NULL) {
+        qsort(places, (size_t)t->list.count, sizeof *places, by_name);
+    }
+    return places;
+}
+
+/* First looks are on one scale, by the yardstick's clock; what the finals said is not. */
+static void take(struct tuning *t, const struct journal_reading *reading, const struct journal_outcome *counting,
+                 int place)
+{
+    struct tune_outcome *outcome = &t->result->outcomes[place];
+    *outcome = counting->what;
+    for (int i = 0; counting->stage == JOURNAL_FINAL && i < reading->outcome_count; i++) {
+        const struct journal_outcome *other = &reading->outcomes[i];
+        if (other->stage == JOURNAL_FIRST && strcmp(other->what.candidate, outcome->candidate) == 0 &&
+            strcmp(other->what.object, outcome->object) == 0 && strcmp(outcome->outcome, "timed") == 0) {
+            *outcome = other->what;
+        }
+    }
+    outcome->looked = was_looked_at(outcome->outcome);
+    t->known[place].holds = true;
+}
+
+/* Of the same binary one was looked at: where that does not hold, nor does this. */
+static bool has_twin(const struct tuning *t, const struct tune_outcome *outcome)
+{
+    for (int i = 0; i < t->list.count; i++) {
+        const struct tune_outcome *other = &t->result->outcomes[i];
+        if (t->known[i].holds && other->looked && other->binary[0] != '\0' &&
+            strcmp(other->binary, outcome->binary) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void drop_orphans(struct tuning *t)
+{
+    for (int i = 0; i < t->list.count; i++) {
+        struct tune_outcome *outcome = &t->result->outcomes[i];
+        if (t->known[i].holds && strcmp(outcome->outcome, "same") == 0 && !has_twin(t, outcome)) {
+            struct tune_outcome plain = {.looked = false};
+            memcpy(plain.candidate, outcome->candidate, sizeof plain.candidate);
+            memcpy(plain.id, outcome->id, sizeof plain.id);
+            *outcome = plain;
+            t->known[i].holds = false;
+        }
+    }
+}
+
+static attune_status recall(struct tuning *t, struct generator *generator, const struct journal_reading *reading,
+                            struct error *error)
+{
+    struct tune_progress *counts = &t->result->counts;
+    struct expansion scratch = {0};
+    struct named_place *places = index_places(t);
+    t->known = calloc((size_t)t->list.count + 1, sizeof *t->known);
+    if (places == NULL || t->known == NULL) {
+        free(places);
+        return error_no_memory(error);
+    }
+    for (int i = 0; i < reading->outcome_count; i++) {
+        const struct journal_outcome *earlier = &reading->outcomes[i];
+        const struct named_place key = {.name = earlier->what.candidate};
+        const struct named_place *found = bsearch(&key, places, (size_t)t->list.count, sizeof *places, by_name);
+        struct object_job job;
+        if (!earlier->counts || found == NULL || earlier->what.object[0] == '\0') {
+            continue;
+        }
+        attune_status expanded =
+            object_expand(generator, &t->road, &t->list.items[found->place], t->problem, &scratch, &job, NULL);
+        if (expanded != ATTUNE_OK || !is_named(&t->road, &job, earlier->what.object)) {
+            counts->invalid++;
+        } else if (outcome_holds(t, &earlier->what)) {
+            take(t, reading, earlier, found->place);
+        }
+        object_job_free(&job);
+    }
+    drop_orphans(t);
+    for (int i = 0; i < t->list.count; i++) {
+        counts->held += t->known[i].holds;
+    }
+    expansion_free(&scratch);
+    free(places);
+    return ATTUNE_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ nothing left */
+
+/* The run's record with its object; *record is filled then (record_free). */
+static bool has_record(const struct tuning *t, const char *device, struct record *record)
+{
+    struct record *known = NULL;
+    struct object_header header;
+    struct buffer bytes = BUFFER_INIT;
+    char specialisation[PROBLEM_TEXT_BYTES];
+    int count = 0;
+    bool found = false;
+    if (problem_specialisation(t->problem, specialisation, NULL) == ATTUNE_OK) {
+        (void)store_records(t->store, device, specialisation, &known, &count, NULL);
+    }
+    for (int i = 0; i < count; i++) {
+        char object[DIGEST_HEX_BYTES];
+        digest_hex(&known[i].object, object);
+        if (!found && strcmp(known[i].run, t->run) == 0 && !has_note(t, object) &&
+            store_object_get(t->store, &known[i].object, &header, &bytes, NULL) == ATTUNE_OK) {
+            *record = known[i];
+            found = true;
+        } else {
+            record_free(&known[i]);
+        }
+    }
+    free(known);
+    buffer_free(&bytes);
+    return found;
+}
+
+/* All of the list, or as many looks as are asked for; or the same strategy over as many candidates came to its own end:
+ * it would ask for no other. */
+static bool is_searched(const struct tuning *t, const struct journal_reading *reading)
+{
+    const struct journal_end *end = &reading->end;
+    const int wanted = t->options->budget_candidates;
+    int looks = 0;
+    bool all = true;
+    for (int i = 0; i < t->list.count; i++) {
+        all &= t->known[i].holds;
+        looks += t->known[i].holds && t->result->outcomes[i].looked;
+    }
+    return all || (wanted > 0 && looks >= wanted) ||
+           (end->complete && wanted == 0 && t->plan.search != SEARCH_EXHAUSTIVE &&
+            strcmp(end->strategy, t->plan.name) == 0 && reading->begin.candidates == t->result->listed);
+}
+
+/* a counting outcome that is made again */
+static bool misses_any(const struct tuning *t, const struct journal_reading *reading)
+{
+    int counting = 0;
+    for (int i = 0; i < reading->outcome_count; i++) {
+        counting += reading->outcomes[i].counts;
+    }
+    return t->result->counts.held < counting;
+}
+
+attune_status tuning_resume(struct tuning *t, struct generator *generator, const struct journal_begin *wanted,
+                            struct journal_reading *reading, struct error *error)
+{
+    attune_status status = open_newest(t, wanted, reading, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    status = recall(t, generator, reading, error);
+    if (status == ATTUNE_OK) {
+        t->result->counts.resumed = true;
+        t->result->already_done = reading->has_end && !misses_any(t, reading) && is_searched(t, reading) &&
+                                  has_record(t, wanted->fingerprint, &t->result->record);
+    }
+    if (status != ATTUNE_OK) {
+        journal_reading_free(reading);
+    }
+    return status;
+}
