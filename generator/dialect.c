@@ -277,11 +277,25 @@ bool dialect_format_real(double value, char text[32])
 static void append_both(struct dialect_output *output, const char *bytes, size_t length)
 {
     buffer_append(output->shown, bytes, length);
-    buffer_append(output->compile, bytes, length);
+    if (output->compile != NULL) {
+        buffer_append(output->compile, bytes, length);
+    }
+}
+
+static void append_value(struct dialect_output *output, const char *text, size_t length)
+{
+    if (output->markup) {
+        markup_escape(text, length, output->shown);
+    } else {
+        append_both(output, text, length);
+    }
 }
 
 static void append_line_directive(struct dialect_output *output, int line)
 {
+    if (output->compile == NULL) {
+        return;
+    }
     buffer_format(output->compile, "#line %d \"%s\"\n", line, output->program->name);
 }
 
@@ -360,7 +374,7 @@ static void emit_segment(lua_State *L, struct dialect_output *output, const stru
             char scratch[32];
             size_t length;
             const char *text = value_text(L, output, i + 2, &pieces[i], scratch, &length);
-            append_both(output, text, length);
+            append_value(output, text, length);
             output->drifted = output->drifted || memchr(text, '\n', length) != NULL;
         }
     }
@@ -376,7 +390,7 @@ static int emit(lua_State *L)
         return luaL_error(L, "_emit belongs to the dialect; templates do not call it");
     }
     emit_segment(L, output, &program->segments[index]);
-    if (output->shown->failed || output->compile->failed) {
+    if (output->shown->failed || (output->compile != NULL && output->compile->failed)) {
         return sandbox_raise(L, ATTUNE_NO_MEMORY, "%s: no memory for the expansion", program->name);
     }
     if (output->shown->length > SANDBOX_TEXT_MAX) {

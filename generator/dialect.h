@@ -48,12 +48,18 @@ void dialect_load(lua_State *L, struct dialect_program *program);
 struct dialect_output {
     const struct dialect_program *program;
     struct buffer *shown;
-    struct buffer *compile; /* the same with #line wherever the next line is not the template's next */
-    int expected;           /* template line that the compiler takes the next output line for; 0: unknown */
-    bool drifted;           /* a value of several lines was put, and its line has not ended yet */
+    struct buffer
+        *compile; /* the same with #line wherever the next line is not the template's next; NULL: not wanted */
+    bool markup;  /* values are put as text of HTML or XML (markup_escape) */
+    int expected; /* template line that the compiler takes the next output line for; 0: unknown */
+    bool drifted; /* a value of several lines was put, and its line has not ended yet */
 };
 /* inside sandbox_protect, with c p t d on the stack (popped): runs the chunk into `output` */
 void dialect_run(lua_State *L, struct dialect_output *output);
+
+/* Appends a text so that it is nothing but text in HTML and XML, inside quoted attributes too: & < > " ' as references,
+ * and U+FFFD for bytes that are no UTF-8 and characters that are legal in neither. */
+void markup_escape(const char *text, size_t length, struct buffer *into);
 
 /* a number as template text and C literal: integers in decimal, reals the shortest that reads back the same (always
  * with a point or exponent); false when not finite */

@@ -188,7 +188,8 @@ static int expand(lua_State *L)
     append_vocabulary(L, call->generator, t, expansion);
     push_derived(L, call, p, t);
     make_launch(L, expanding, p, t, d);
-    struct dialect_output output = {call->of->program, &expansion->shown, &expansion->compile, 0, false};
+    struct dialect_output output = {
+        .program = call->of->program, .shown = &expansion->shown, .compile = &expansion->compile};
     push_candidate(L, call->generator);
     lua_pushvalue(L, p);
     lua_pushvalue(L, t);

@@ -121,6 +121,14 @@ attune_status candidate_expand(struct generator *generator, const struct candida
                                const struct problem *problem, const struct target *target, struct expansion *expansion,
                                struct error *error);
 
+/* ---- pages: texts that are no kernels ---- */
+/* Appends what templates/FILE, a text in the same language, makes of `data`, which it sees as `d`: objects and arrays
+ * as tables, null as nil. It has no c, p and t. The text is HTML or XML: whatever ${} substitutes is escaped, always,
+ * so that no template can forget it; markup stands in the template alone. Files come from where kernels' do, so that a
+ * folder of the template path may bring another page. Errors as candidate_expand's; `text` is then as it was. */
+attune_status generator_render(struct generator *generator, const char *file, const json_t *data, struct buffer *text,
+                               struct error *error);
+
 /* ---- a user family's own reference and inputs (Lua functions); attention's are in C ---- */
 /* does the family bring `reference` and `inputs`? */
 bool generator_has_reference(struct generator *generator, const char *family);

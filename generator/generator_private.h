@@ -123,6 +123,9 @@ void values_load_targets(lua_State *L, struct generator *generator);
 void push_candidate(lua_State *L, struct generator *generator);
 void push_problem(lua_State *L, struct generator *generator, const struct problem *problem);
 void push_target(lua_State *L, struct generator *generator, const struct target *target);
+/* the JSON value as Lua's own tables, null as nil; inside. Raises for what is nested deeper than JSON_DEPTH_MAX */
+enum { JSON_DEPTH_MAX = 12 };
+void push_json(lua_State *L, const json_t *value);
 /* the plain value at `index` as JSON; tables with items are arrays, others objects with sorted keys, whole reals
  * integers. Raises nothing. NULL for what JSON cannot hold (functions, NaN, deep nesting, more than VALUE_JSON_MAX
  * values in all), or without memory */

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JSON_DEPTH_MAX = 12 };
-
 /* ---- c: one userdata per generator, showing generator->point ---- */
 
 static int candidate_read(lua_State *L)
@@ -293,4 +291,54 @@ json_t *value_to_json(lua_State *L, int index)
 {
     int left = VALUE_JSON_MAX;
     return to_json(L, lua_absindex(L, index), 0, &left);
+}
+
+static void push_nested(lua_State *L, const json_t *value, int depth)
+{
+    size_t index;
+    const char *key;
+    json_t *item;
+    if (depth > JSON_DEPTH_MAX) {
+        sandbox_raise(L, ATTUNE_INVALID, "the page's data is nested deeper than %d", JSON_DEPTH_MAX);
+    }
+    luaL_checkstack(L, 4, "the page's data");
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        lua_createtable(L, 0, (int)json_object_size(value));
+        json_object_foreach((json_t *)value, key, item)
+        {
+            push_nested(L, item, depth + 1);
+            lua_setfield(L, -2, key);
+        }
+        break;
+    case JSON_ARRAY:
+        lua_createtable(L, (int)json_array_size(value), 0);
+        json_array_foreach(value, index, item)
+        {
+            push_nested(L, item, depth + 1);
+            lua_rawseti(L, -2, (lua_Integer)index + 1);
+        }
+        break;
+    case JSON_STRING:
+        lua_pushlstring(L, json_string_value(value), json_string_length(value));
+        break;
+    case JSON_INTEGER:
+        lua_pushinteger(L, json_integer_value(value));
+        break;
+    case JSON_REAL:
+        lua_pushnumber(L, json_real_value(value));
+        break;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        lua_pushboolean(L, json_is_true(value));
+        break;
+    case JSON_NULL:
+        lua_pushnil(L);
+        break;
+    }
+}
+
+void push_json(lua_State *L, const json_t *value)
+{
+    push_nested(L, value, 0);
 }
