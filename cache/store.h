@@ -94,6 +94,10 @@ attune_status store_record_put_first(struct store *store, const struct record *r
 attune_status store_records(struct store *store, const char *device, const char *specialisation,
                             struct record **records, int *count, struct error *error);
 
+/* the record at a path below the store's folder, as store_walk tells it; checked as all others, and left where it is.
+ * ATTUNE_CORRUPT, ATTUNE_UNSUPPORTED (of another format version) or ATTUNE_NOT_FOUND */
+attune_status store_record_at(struct store *store, const char *path, struct record *record, struct error *error);
+
 /* the field list of a user family, from the newest record that carries one; free() it. Reads every record: for a family
  * that neither this library nor the compiling half knows. ATTUNE_NOT_FOUND when no record is of that family */
 attune_status store_family_schema(struct store *store, const char *family, struct schema **schema, struct error *error);

@@ -311,10 +311,22 @@ static void family_offer(struct family_search *search, struct record *record)
     }
 }
 
+attune_status store_record_at(struct store *store, const char *relative, struct record *record, struct error *error)
+{
+    char path[2 * STORE_PATH_BYTES], folder[STORE_PATH_BYTES];
+    snprintf(folder, sizeof folder, "%s", relative);
+    char *slash = strrchr(folder, '/');
+    if (store->root[0] == '\0' || slash == NULL || strlen(relative) >= sizeof folder) {
+        return error_set(error, ATTUNE_NOT_FOUND, "the store has no file '%s'", relative);
+    }
+    snprintf(path, sizeof path, "%s/%s", store->root, relative);
+    *slash = '\0';
+    return store_record_read(path, folder, slash + 1, record, error);
+}
+
 static attune_status family_visit(void *data, const struct store_entry *entry, struct error *error)
 {
     struct family_search *search = data;
-    char path[2 * STORE_PATH_BYTES], folder[STORE_PATH_BYTES];
     if (entry->kind != STORE_RECORD) {
         return ATTUNE_OK;
     }
@@ -322,11 +334,7 @@ static attune_status family_visit(void *data, const struct store_entry *entry, s
     if (record == NULL) {
         return error_no_memory(error);
     }
-    snprintf(path, sizeof path, "%s/%s", search->store->root, entry->path);
-    snprintf(folder, sizeof folder, "%s", entry->path);
-    char *slash = strrchr(folder, '/');
-    *slash = '\0';
-    if (store_record_read(path, folder, slash + 1, record, NULL) == ATTUNE_OK) {
+    if (store_record_at(search->store, entry->path, record, NULL) == ATTUNE_OK) {
         family_offer(search, record);
     }
     free(record);

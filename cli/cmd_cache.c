@@ -1,4 +1,4 @@
-/* cmd_cache.c - `attune cache ls|info|journals|verify|prune`. */
+/* cmd_cache.c - `attune cache ls|info|journals|report|verify|prune`. */
 #include "cli/cmd_cache.h"
 #include "base/files.h"
 #include "cache/store.h"
@@ -10,6 +10,8 @@
 static const struct option options[] = {
     CLI_OPTION_STORE,
     {"all", 0, OPTION_FLAG, false, NULL, "ls: objects, journals and what was set aside as well"},
+    {"output", 'o', OPTION_TEXT, false, "FILE", "report: the page, one HTML file"},
+    {"problem", 0, OPTION_TEXT, false, "TEXT", "report: this problem alone"},
     {"repair", 0, OPTION_FLAG, false, NULL, "verify: set bad entries aside"},
     {"older-than", 0, OPTION_DURATION, false, "TIME", "prune: entries older than 30d, 12h ..."},
     {"keep", 0, OPTION_BYTES, false, "SIZE",
@@ -261,6 +263,7 @@ static const struct action {
     {"ls", (const char *const[]){"all", NULL}, list},
     {"info", (const char *const[]){NULL}, info},
     {"journals", (const char *const[]){NULL}, cache_journals},
+    {"report", (const char *const[]){"output", "problem", NULL}, cache_report},
     {"verify", (const char *const[]){"repair", NULL}, verify},
     {"prune", (const char *const[]){"older-than", "keep", "unreferenced", "blocked", "rejected", "dry-run", NULL},
      prune},
@@ -295,7 +298,8 @@ static attune_status run(struct cli *cli, struct error *error)
         action = strcmp(actions[i].name, name) == 0 ? &actions[i] : action;
     }
     if (action == NULL) {
-        return error_set(error, ATTUNE_INVALID, "unknown action '%s': ls, info, journals, verify or prune", name);
+        return error_set(error, ATTUNE_INVALID, "unknown action '%s': ls, info, journals, report, verify or prune",
+                         name);
     }
     attune_status status = check_options(cli, action, error);
     if (status != ATTUNE_OK) {
@@ -317,11 +321,13 @@ static attune_status run(struct cli *cli, struct error *error)
 
 const struct command command_cache = {
     .name = "cache",
-    .usage = "ls|info|journals|verify|prune",
+    .usage = "ls|info|journals|report|verify|prune",
     .summary = "what the cache holds, whether it is intact, and making it smaller",
     .help = "ls        records: problem, target, times (--all: every entry)\n"
             "info      how much of what, and where\n"
             "journals  tuning runs: how far each came, its outcomes and the best candidate\n"
+            "report    what tuning found, as a page to look at or print: winners, candidates, parameters, failures\n"
+            "          (-o FILE; --json prints what it is made of)\n"
             "verify    checks every object and record; exit code 1 when one is bad\n"
             "prune     removes by age, size or use; records' objects stay unless older than asked\n",
     .options = options,

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 attune_status cache_journals(struct cli *cli, struct store *store, struct error *error);
+attune_status cache_report(struct cli *cli, struct store *store, struct error *error);
 
 /* seconds since 1970 as "2026-01-31 23:59", UTC; "" when there is no such date */
 void format_minute(int64_t seconds, char text[32]);

@@ -1,30 +1,11 @@
 /* cmd_cache_journals.c - `attune cache journals`: one row a tuning run, newest first. A file that is no journal, or not
  * ours alone to write, keeps its row and the reason. */
-#include "autotune/journal.h"
-#include "base/files.h"
+#include "autotune/history.h"
 #include "cli/cmd_cache.h"
 #include "cli/table.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct rows {
-    struct store *store;
-    struct row {
-        json_t *json;
-        int64_t when;
-    } * items;
-    int count, capacity;
-};
-
-/* how it came out: the program's word for the run */
-static const char *state_of(const struct journal_reading *reading, bool written)
-{
-    if (!reading->has_end) {
-        return written ? "running" : "killed";
-    }
-    return reading->end.winner[0] == '\0' ? "failed" : reading->end.complete ? "ended" : "stopped";
-}
 
 /* The winner; of a run without an end the fastest, of the finals if there were any. NULL when nothing was timed. */
 static const struct tune_outcome *fastest(const struct journal_reading *reading)
@@ -84,9 +65,9 @@ static json_t *describe_constraints(const struct journal_reading *reading)
     return rows;
 }
 
-static void describe(const struct journal_reading *reading, bool written, json_t *row)
+static void describe(const struct history_run *run, const struct journal_reading *reading, json_t *row)
 {
-    json_set_text(row, "state", state_of(reading, written));
+    json_set_text(row, "state", history_state(run));
     json_set_text(row, "problem", reading->begin.problem);
     json_set_text(row, "device_name", reading->begin.device);
     json_set_text(row, "target", reading->begin.target);
@@ -100,87 +81,37 @@ static void describe(const struct journal_reading *reading, bool written, json_t
     json_set_whole(row, "damaged", reading->damaged);
 }
 
-/* journals/<run>.jsonl -> run; false for another name */
-static bool run_of(const char *path, char run[64])
+static int64_t when(const struct history_run *run)
 {
-    const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
-    const char *ending = strrchr(name, '.');
-    if (ending == NULL || strcmp(ending, ".jsonl") != 0 || ending == name || ending - name > 32) {
-        return false;
-    }
-    memcpy(run, name, (size_t)(ending - name));
-    run[ending - name] = '\0';
-    return true;
+    return run->reading.begin.started > 0 ? run->reading.begin.started : run->modified;
 }
 
-static attune_status read_run(struct store *store, const char *entry, json_t *row, int64_t *when, struct error *why)
+/* new reference */
+static json_t *row_of(struct store *store, const struct history_run *run)
 {
-    char run[64] = "", path[4096];
-    struct buffer text = BUFFER_INIT;
     struct journal_reading reading = {0};
-    bool written = false;
-    json_set_text(row, "run", run_of(entry, run) ? run : "");
-    attune_status status = run[0] == '\0' ? error_set(why, ATTUNE_CORRUPT, "its name is no journal's")
-                                          : path_join(path, sizeof path, store_path(store), entry, why);
-    if (status == ATTUNE_OK) { /* asked first: of a run that ends meanwhile the last line is read */
-        written = journal_is_written(path);
-        status = store_journal_read(store, run, &text, why);
-    }
-    if (status == ATTUNE_OK) {
-        status = journal_read(buffer_string(&text), text.length, &reading, why);
-    }
-    if (status == ATTUNE_OK && !reading.has_begin && !written) {
-        status = error_set(why, ATTUNE_CORRUPT, "it does not begin as a journal");
-    }
-    if (status == ATTUNE_OK && reading.has_begin && strcmp(reading.begin.run, run) != 0) {
-        status = error_set(why, ATTUNE_CORRUPT, "it is the journal of run %s", reading.begin.run);
-    }
-    if (status == ATTUNE_OK) {
-        *when = reading.begin.started > 0 ? reading.begin.started : *when;
-        describe(&reading, written, row);
-    }
-    journal_reading_free(&reading);
-    buffer_free(&text);
-    return status;
-}
-
-static attune_status add_run(void *data, const struct store_entry *entry, struct error *error)
-{
-    struct rows *rows = data;
-    if (entry->kind != STORE_JOURNAL) {
-        return ATTUNE_OK;
-    }
-    if (rows->count == rows->capacity) {
-        int capacity = rows->capacity > 0 ? 2 * rows->capacity : 64;
-        struct row *grown = realloc(rows->items, (size_t)capacity * sizeof *grown);
-        if (grown == NULL) {
-            return error_no_memory(error);
-        }
-        rows->items = grown;
-        rows->capacity = capacity;
-    }
     struct error why = {.message = ""};
-    struct row *row = &rows->items[rows->count++];
-    *row = (struct row){json_object(), entry->modified};
-    json_set_text(row->json, "path", entry->path);
-    json_set_whole(row->json, "bytes", (int64_t)entry->bytes);
-    attune_status status = read_run(rows->store, entry->path, row->json, &row->when, &why);
-    if (status != ATTUNE_OK) {
-        json_set_text(row->json, "state", "unreadable");
-        json_set_text(row->json, "reason", why.message);
+    json_t *row = json_object();
+    json_set_text(row, "path", run->path);
+    json_set_whole(row, "bytes", (int64_t)run->bytes);
+    json_set_text(row, "run", run->run);
+    snprintf(why.message, sizeof why.message, "%s", run->reason);
+    if (why.message[0] == '\0' &&
+        (!run->reading.has_begin || history_outcomes(store, run->run, &reading, &why) == ATTUNE_OK)) {
+        describe(run, run->reading.has_begin ? &reading : &run->reading, row);
+    } else {
+        json_set_text(row, "state", "unreadable");
+        json_set_text(row, "reason", why.message);
     }
-    json_set_whole(row->json, "created", row->when);
-    return status == ATTUNE_NO_MEMORY ? error_set(error, status, "%s", why.message) : ATTUNE_OK;
+    json_set_whole(row, "created", when(run));
+    journal_reading_free(&reading);
+    return row;
 }
 
 static int newest_first(const void *a, const void *b)
 {
-    const struct row *left = a, *right = b;
-    if (left->when != right->when) {
-        return left->when < right->when ? 1 : -1;
-    }
-    return strcmp(json_string_value(json_object_get(left->json, "path")),
-                  json_string_value(json_object_get(right->json, "path")));
+    const struct history_run *left = a, *right = b;
+    return when(left) != when(right) ? (when(left) < when(right) ? 1 : -1) : strcmp(left->path, right->path);
 }
 
 static const char *text_of(const json_t *row, const char *key)
@@ -254,17 +185,22 @@ static void print_rows(const json_t *runs)
 
 attune_status cache_journals(struct cli *cli, struct store *store, struct error *error)
 {
-    struct rows rows = {.store = store};
-    json_t *runs = json_array();
-    attune_status status = store_walk_journals(store, add_run, &rows, error);
-    qsort(rows.items, (size_t)rows.count, sizeof rows.items[0], newest_first);
-    for (int i = 0; i < rows.count; i++) {
-        json_array_append_new(runs, rows.items[i].json);
+    struct history history;
+    attune_status status = history_read_runs(store, &history, error);
+    if (status != ATTUNE_OK) {
+        return status;
     }
-    free(rows.items);
+    json_t *runs = json_array();
+    if (history.run_count > 1) {
+        qsort(history.runs, (size_t)history.run_count, sizeof *history.runs, newest_first);
+    }
+    for (int i = 0; i < history.run_count; i++) {
+        json_array_append_new(runs, row_of(store, &history.runs[i]));
+    }
+    history_free(&history);
     json_object_set_new(cli->result, "runs", runs);
-    if (status == ATTUNE_OK && !cli->json) {
+    if (!cli->json) {
         print_rows(runs);
     }
-    return status;
+    return ATTUNE_OK;
 }

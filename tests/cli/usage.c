@@ -54,7 +54,7 @@ static void usage_errors_name_what_is_wrong(void **state)
         {{"verify", "--problem", SMALL, "--cover", "0"}, "--cover: '0'"},
         {{"verify", "--problem", SMALL, "--schedule", "random"}, "random"},
         {{"verify", "--problem", SMALL, "--cover", "3", "--all-candidates"}, "give one of them"},
-        {{"cache", "list"}, "ls, info, journals, verify or prune"},
+        {{"cache", "list"}, "ls, info, journals, report, verify or prune"},
         {{"cache", "prune"}, "prune needs a rule"},
         {{"cache", "ls", "--dry-run"}, "--dry-run does not go with `cache ls`"},
         {{"devices", "--json=1"}, "--json takes no value"},
