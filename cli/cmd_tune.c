@@ -4,6 +4,8 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "cli/tune_jobs.h"
+#include "cli/tune_plan.h"
+#include "cli/tuned.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -12,9 +14,12 @@
 static const struct option options[] = {
     CLI_OPTION_PROBLEM,
     {"problems", 0, OPTION_TEXT, false, "FILE", "a problem a line, # comments"},
+    {"trace", 0, OPTION_TEXT, true, "FILE", "what ATTUNE_TRACE noted: largest share of the time first; repeatable"},
+    {"retune", 0, OPTION_FLAG, false, NULL, "also what is tuned already, of a trace"},
+    {"dry-run", 0, OPTION_FLAG, false, NULL, "only tell what would be tuned, and for how long"},
     {"device", 0, OPTION_TEXT, false, "D,...",
      "cuda:0, hip:1, host, several with commas between them, or all; the first GPU, else host, when left out"},
-    {"budget", 0, OPTION_DURATION, false, "TIME", "time for each problem: 60s, 5m, 1h"},
+    {"budget", 0, OPTION_DURATION, false, "TIME", "time for each problem, of a trace for all: 60s, 5m, 1h"},
     {"count", 0, OPTION_COUNT, false, "N", "check and time at most N candidates for each problem"},
     {"candidate-limit", 0, OPTION_DURATION, false, "TIME",
      "of one launch of a candidate (default: 20 times the default candidate's, at least 10s)"},
@@ -193,6 +198,7 @@ static void interrupt(int number)
 /* what is shown while devices work, and kept of what they found */
 struct watch {
     const struct device_list *devices;
+    const struct tune_plan *plan;
     const struct tune_jobs *jobs;
     json_t **rows; /* by job; NULL: no result */
     int ended;     /* jobs */
@@ -307,6 +313,10 @@ static void ended(void *data, int device, int job, attune_status status, const s
     }
     if (has_several(watch)) {
         json_set_text(row, "device", watch->devices->items[device].name);
+    }
+    if (watch->plan->of_trace) {
+        json_set_whole(row, "calls", watch->plan->calls[item - watch->plan->problems.items]);
+        json_set_real(row, "share", watch->plan->shares[item - watch->plan->problems.items]);
     }
     describe(row, result);
     watch->rows[job] = row;
@@ -444,10 +454,21 @@ static void print_results(const json_t *results, const char *store)
            store[0] != '\0' ? store : "memory only, as the store did not take all of it: lost with this process");
 }
 
-/* every problem for every group of devices */
-static attune_status list_jobs(const struct problem_list *problems, const struct device_list *devices,
-                               struct tune_jobs *jobs, struct error *error)
+/* the first device of a group: what holds for it holds for all */
+static const struct listed_device *device_of_group(const struct device_list *devices, int group)
 {
+    int i = 0;
+    while (devices->items[i].group != group) {
+        i++;
+    }
+    return &devices->items[i];
+}
+
+/* Every problem for every group of devices; `known` (may be NULL) are left out and counted. */
+static attune_status list_jobs(const struct tune_plan *plan, const struct device_list *devices, struct tuned *known,
+                               struct tune_jobs *jobs, int *left_out, struct error *error)
+{
+    const struct problem_list *problems = &plan->problems;
     jobs->jobs = calloc((size_t)problems->count * (size_t)devices->groups, sizeof *jobs->jobs);
     jobs->devices = calloc((size_t)devices->count, sizeof *jobs->devices);
     if (jobs->jobs == NULL || jobs->devices == NULL) {
@@ -459,22 +480,38 @@ static attune_status list_jobs(const struct problem_list *problems, const struct
     jobs->device_count = devices->count;
     for (int i = 0; i < problems->count; i++) {
         for (int group = 0; group < devices->groups; group++) {
+            if (known != NULL && tuned_has(known, device_of_group(devices, group), &problems->items[i].problem)) {
+                ++*left_out;
+                continue;
+            }
             jobs->jobs[jobs->job_count++] =
-                (struct tune_job){.problem = &problems->items[i], .group = group, .share = 1};
+                (struct tune_job){.problem = &problems->items[i], .group = group, .share = plan->shares[i]};
         }
     }
     return ATTUNE_OK;
 }
 
-/* What was found is kept, but not all was done that was asked: that is no success. */
+static bool group_is_lost(const struct tune_jobs *jobs, int group)
+{
+    for (int i = 0; i < jobs->device_count; i++) {
+        if (jobs->devices[i].group == group && !jobs->devices[i].lost) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What was found is kept, but not all was done that was asked: that is no success. A budget for all that ended before
+ * the last of them did what was asked. */
 static attune_status judge(struct cli *cli, const struct watch *watch, struct error *error)
 {
     const struct tune_jobs *jobs = watch->jobs;
-    int waiting = 0, first = 0;
+    int waiting = 0, first = 0, without_device = 0;
     for (int i = jobs->job_count - 1; i >= 0; i--) {
         if (jobs->jobs[i].state == TUNE_JOB_WAITING) {
             waiting++;
             first = i;
+            without_device += group_is_lost(jobs, jobs->jobs[i].group);
         }
     }
     attune_status status = failures_status(&watch->failures, jobs->job_count, "problems could not be tuned", error);
@@ -487,55 +524,76 @@ static attune_status judge(struct cli *cli, const struct watch *watch, struct er
                          "interrupted: %d of %d problems were not begun, the first of them number %d", waiting,
                          jobs->job_count, first + 1);
     }
+    if (status == ATTUNE_OK && without_device == 0) {
+        fprintf(stderr, "attune tune: the budget ended before the last %d of %d problems\n", waiting, jobs->job_count);
+        return ATTUNE_OK;
+    }
     return status != ATTUNE_OK
                ? error_prefix(error, "%d of %d problems were not begun", waiting, jobs->job_count)
                : error_set(error, ATTUNE_DEVICE_FAILED, "no device is left for %d of %d problems: they were not begun",
-                           waiting, jobs->job_count);
+                           without_device, jobs->job_count);
 }
 
-static attune_status tune_all(struct cli *cli, const struct problem_list *problems, const struct device_list *devices,
-                              const struct tune_options *settings, struct error *error)
+/* the devices' work, and what came of it */
+static attune_status do_jobs(struct cli *cli, struct tune_jobs *jobs, struct watch *watch, struct error *error)
 {
-    struct tune_jobs jobs = {.settings = settings};
-    struct watch watch = {.devices = devices, .jobs = &jobs};
-    jobs.listener = (struct tune_listener){.data = &watch, .progress = report, .ended = ended, .lost = lost};
-    attune_status status = list_jobs(problems, devices, &jobs, error);
-    if (status == ATTUNE_OK && (watch.rows = calloc((size_t)jobs.job_count + 1, sizeof(json_t *))) == NULL) {
-        status = error_no_memory(error);
-    }
-    if (status == ATTUNE_OK) {
-        status = store_open(options_text(&cli->options, "store"), &jobs.store, error);
-    }
-    if (status == ATTUNE_OK) {
-        status = compiler_pool_create(NULL, &jobs.pool, error);
-    }
+    json_t *results = json_array();
+    jobs->listener = (struct tune_listener){.data = watch, .progress = report, .ended = ended, .lost = lost};
+    watch->rows = calloc((size_t)jobs->job_count + 1, sizeof(json_t *));
+    attune_status status =
+        watch->rows != NULL ? compiler_pool_create(NULL, &jobs->pool, error) : error_no_memory(error);
     if (status == ATTUNE_OK) {
         signal(SIGINT, interrupt);
-        progress_begin(&watch.progress);
-        status = tune_jobs_run(&jobs, error);
-        progress_end(&watch.progress);
+        progress_begin(&watch->progress);
+        status = tune_jobs_run(jobs, error);
+        progress_end(&watch->progress);
     }
     if (status == ATTUNE_OK) {
-        status = judge(cli, &watch, error);
+        status = judge(cli, watch, error);
     }
-    json_t *results = json_array();
-    for (int i = 0; watch.rows != NULL && i < jobs.job_count; i++) {
-        if (watch.rows[i] != NULL) {
-            json_array_append_new(results, watch.rows[i]);
+    for (int i = 0; watch->rows != NULL && i < jobs->job_count; i++) {
+        if (watch->rows[i] != NULL) {
+            json_array_append_new(results, watch->rows[i]);
         }
     }
     json_object_set_new(cli->result, "results", results);
-    if (jobs.store != NULL) {
-        json_set_text(cli->result, "store", cli_store_place(jobs.store));
-    }
+    json_set_text(cli->result, "store", cli_store_place(jobs->store));
     if (!cli->json && json_array_size(results) > 0) {
-        print_results(results, cli_store_place(jobs.store));
+        print_results(results, cli_store_place(jobs->store));
     }
-    if (jobs.pool != NULL) {
-        compiler_pool_destroy(jobs.pool);
+    if (jobs->pool != NULL) {
+        compiler_pool_destroy(jobs->pool);
+    }
+    free(watch->rows);
+    return status;
+}
+
+static attune_status tune_all(struct cli *cli, const struct tune_plan *plan, const struct device_list *devices,
+                              const struct tune_options *settings, struct error *error)
+{
+    struct tune_jobs jobs = {.settings = settings, .seconds = plan->of_trace ? settings->budget_seconds : 0};
+    struct watch watch = {.devices = devices, .plan = plan, .jobs = &jobs};
+    struct tuned *known = NULL;
+    int tuned_already = 0;
+    attune_status status = store_open(options_text(&cli->options, "store"), &jobs.store, error);
+    const bool default_will_do = settings->strategy != NULL && strcmp(settings->strategy, "default") == 0;
+    if (status == ATTUNE_OK && plan->of_trace && !options_has(&cli->options, "retune") &&
+        (known = tuned_create(jobs.store, cli->generator, default_will_do)) == NULL) {
+        status = error_no_memory(error);
+    }
+    if (status == ATTUNE_OK) {
+        status = list_jobs(plan, devices, known, &jobs, &tuned_already, error);
+    }
+    tuned_free(known);
+    if (status == ATTUNE_OK) {
+        tune_plan_describe(cli, plan, tuned_already);
+        if (options_has(&cli->options, "dry-run")) {
+            tune_plan_show(cli, plan, &jobs, devices);
+        } else {
+            status = do_jobs(cli, &jobs, &watch, error);
+        }
     }
     store_close(jobs.store);
-    free(watch.rows);
     free(jobs.jobs);
     free(jobs.devices);
     return status;
@@ -544,7 +602,7 @@ static attune_status tune_all(struct cli *cli, const struct problem_list *proble
 static attune_status run(struct cli *cli, struct error *error)
 {
     const struct options *given = &cli->options;
-    struct problem_list problems = {0};
+    struct tune_plan plan = {0};
     struct device_list devices;
     const struct tune_options settings = {
         .budget_seconds = options_real(given, "budget", 0),
@@ -558,26 +616,27 @@ static attune_status run(struct cli *cli, struct error *error)
         .accept_stored = !options_has(given, "own-compiler"),
         .stop = &interrupted,
     };
-    attune_status status = cli_problems(cli, &problems, error);
+    attune_status status = tune_plan_read(cli, &plan, error);
     if (status == ATTUNE_OK) {
-        status = device_list_read(options_text(given, "device"), false, &devices, error);
+        status = device_list_read(options_text(given, "device"), plan.of_trace, &devices, error);
     }
     if (status == ATTUNE_OK) {
-        status = tune_all(cli, &problems, &devices, &settings, error);
+        status = tune_all(cli, &plan, &devices, &settings, error);
     }
-    problem_list_free(&problems);
+    tune_plan_free(&plan);
     return status;
 }
 
 const struct command command_tune = {
     .name = "tune",
-    .usage = "--problem P | --problems FILE [--device D] [--budget TIME | --count N]",
+    .usage = "--problem P | --problems FILE | --trace FILE [--device D] [--budget TIME | --count N]",
     .summary = "find the fastest right candidate and keep it in the cache",
     .help =
         "Compiles candidates in parallel, screens them by resources, verifies each before it is timed, times the rest\n"
         "in interleaved rounds, and writes the winner's record and the journal of all outcomes into the cache.\n"
         "On the host device nothing is timed: the default wins among those verified.\n\n"
-        "  attune tune --problems examples/problems/all.txt --budget 80s\n",
+        "  attune tune --problems examples/problems/all.txt --budget 80s\n"
+        "  attune tune --trace calls.jsonl --budget 1h --device all\n",
     .options = options,
     .run = run,
 };

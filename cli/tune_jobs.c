@@ -198,7 +198,7 @@ static void *work(void *data)
 
 attune_status tune_jobs_run(struct tune_jobs *jobs, struct error *error)
 {
-    struct crew crew = {.jobs = jobs, .deadline = jobs->seconds > 0 ? clock_seconds() + jobs->seconds : 0};
+    struct crew crew = {.jobs = jobs};
     struct hand *hands = calloc((size_t)jobs->device_count, sizeof *hands);
     attune_status status = ATTUNE_OK;
     crew.shares = calloc((size_t)jobs->job_count + 1, sizeof *crew.shares);
@@ -211,6 +211,7 @@ attune_status tune_jobs_run(struct tune_jobs *jobs, struct error *error)
         status = generator_create(NULL, &hands[i].generator, error);
     }
     if (status == ATTUNE_OK) {
+        crew.deadline = jobs->seconds > 0 ? clock_seconds() + jobs->seconds : 0;
         pthread_mutex_init(&crew.lock, NULL);
         pthread_cond_init(&crew.changed, NULL);
         for (int i = 1; i < jobs->device_count; i++) {

@@ -1,6 +1,8 @@
 /* `attune tune` on many problems and devices: through the real program, on the host device. */
 #include "program.h"
 
+#include "cli/npy.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -142,6 +144,186 @@ static void one_problem_commands_name_the_range(void **state)
     complains("[elements=x]");
 }
 
+/* ---- traces ---- */
+
+/* three problems by calls, two of them in two lines, and what is none */
+static void write_trace(const char *path)
+{
+    write_file(path, "{\"calls\":1,\"problem\":\"test.scale dtype=f32 elements=30\"}\n"
+                     "{\"calls\":40,\"problem\":\"test.scale dtype=f32 elements=10\"}\n"
+                     "{\"calls\":9,\"problem\":\"test.scale dtype=f32 elements=20\"}\n"
+                     "{\"calls\":30,\"problem\":\"test.scale dtype=f32 elements=10 factor=7\"}\n"
+                     "{\"calls\":20,\"problem\":\"test.scale dtype=f32 elements=10\"}\n"
+                     "{\"calls\":5,\"problem\":\"test.other elements=10\"}\n"
+                     "{\"calls\":5,\"prob");
+}
+
+static int whole_at(const json_t *object, const char *key)
+{
+    const json_t *number = json_object_get(object, key);
+    assert_true(json_is_integer(number));
+    return (int)json_integer_value(number);
+}
+
+static double real_at(const json_t *rows, size_t index, const char *key)
+{
+    const json_t *number = json_object_get(json_array_get(rows, index), key);
+    assert_true(json_is_number(number));
+    return json_number_value(number);
+}
+
+static void a_trace_is_planned_by_share(void **state)
+{
+    (void)state;
+    static const char *const elements[] = {"elements=10", "elements=20", "elements=30"};
+    static const int calls[] = {90, 9, 1}, seconds[] = {80, 10, 10};
+    write_trace(scratch("plan.jsonl"));
+    attune("tune", "--trace", scratch("plan.jsonl"), "--device", "host", "--budget", "100s", "--dry-run", "--store",
+           scratch("plan"), "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    const json_t *plan = json_object_get(answer(), "plan"), *trace = json_object_get(answer(), "trace");
+    assert_int_equal(json_array_size(plan), 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_non_null(strstr(text_at(plan, i, "problem"), elements[i]));
+        assert_true(real_at(plan, i, "calls") == calls[i]);
+        assert_float_equal(real_at(plan, i, "share"), calls[i] / 100.0, 1e-3);
+        assert_float_equal(real_at(plan, i, "seconds"), seconds[i], 1e-6);
+    }
+    assert_int_equal(whole_at(trace, "lines"), 7);
+    assert_int_equal(whole_at(trace, "unreadable"), 1);
+    assert_int_equal(whole_at(trace, "foreign"), 1);
+    assert_int_equal(whole_at(trace, "tuned_already"), 0);
+    assert_null(json_object_get(answer(), "results")); /* nothing was tuned */
+    /* two files are one trace; without a budget there is no limit */
+    write_file(scratch("more.jsonl"), "{\"calls\":1000,\"problem\":\"test.scale elements=30\"}\n");
+    attune("tune", "--trace", scratch("plan.jsonl"), "--trace", scratch("more.jsonl"), "--device", "host", "--dry-run",
+           "--store", scratch("plan"), NULL);
+    exits_with(EXIT_IS_DONE);
+    says("1001");
+    says("no limit");
+    complains("1 of 8 lines");
+    complains("test.other");
+}
+
+/* how many problems the trace's plan has, and how many are known */
+static void plan_has(const char *extra, int planned, int known)
+{
+    attune("tune", "--trace", scratch("tuned.jsonl"), "--device", "host", "--dry-run", "--store", scratch("tuned"),
+           "--json", extra, NULL);
+    exits_with(EXIT_IS_DONE);
+    assert_int_equal(json_array_size(json_object_get(answer(), "plan")), planned);
+    assert_int_equal(whole_at(json_object_get(answer(), "trace"), "tuned_already"), known);
+}
+
+static void what_is_tuned_is_left_out_until_asked_for(void **state)
+{
+    (void)state;
+    need_host_compiler();
+    char script[4096];
+    write_trace(scratch("tuned.jsonl"));
+    attune("tune", "--trace", scratch("tuned.jsonl"), "--device", "host,host", "--strategy", "default", "--store",
+           scratch("tuned"), "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    plan_has(NULL, 3, 0); /* the default alone was looked at */
+    plan_has("--strategy=default", 0, 3);
+    attune("tune", "--problem", "test.scale elements=20", "--device", "host", "--count", "2", "--store",
+           scratch("tuned"), NULL);
+    exits_with(EXIT_IS_DONE);
+    plan_has(NULL, 3, 0); /* incomplete */
+    attune("tune", "--trace", scratch("tuned.jsonl"), "--device", "host,host", "--budget", "10m", "--store",
+           scratch("tuned"), "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    const json_t *results = json_object_get(answer(), "results");
+    assert_int_equal(json_array_size(results), 3);
+    assert_true(real_at(results, 0, "calls") == 90 && real_at(results, 2, "calls") == 1);
+    assert_string_equal(text_at(results, 0, "ending"), "complete");
+    plan_has(NULL, 0, 3);
+    plan_has("--retune", 3, 0);
+    attune("tune", "--trace", scratch("tuned.jsonl"), "--device", "host", "--store", scratch("tuned"), NULL);
+    exits_with(EXIT_IS_DONE);
+    complains("3 problems are tuned already; --retune");
+    /* another template's record is none */
+    snprintf(script, sizeof script,
+             "mkdir -p '%s' && cp -r \"$ATTUNE_TEMPLATE_PATH\"/* '%s' && echo '// changed' >> '%s/scale.hip' && "
+             "ATTUNE_TEMPLATE_PATH='%s' \"$0\" tune --trace '%s' --device host --dry-run --store '%s' --json",
+             scratch("templates"), scratch("templates"), scratch("templates"), scratch("templates"),
+             scratch("tuned.jsonl"), scratch("tuned"));
+    attune_in_shell(script);
+    exits_with(EXIT_IS_DONE);
+    assert_int_equal(json_array_size(json_object_get(answer(), "plan")), 3);
+    /* nor one whose object is gone */
+    snprintf(script, sizeof script, "rm -r '%s/objects'", scratch("tuned"));
+    attune_in_shell(script);
+    exits_with(EXIT_IS_DONE);
+    plan_has(NULL, 3, 0);
+}
+
+static void a_budget_of_all_ends_before_the_last(void **state)
+{
+    (void)state;
+    need_host_compiler();
+    write_trace(scratch("short.jsonl"));
+    attune("tune", "--trace", scratch("short.jsonl"), "--device", "host", "--budget", "100ms", "--store",
+           scratch("short"), "--json", NULL);
+    exits_with(EXIT_IS_DONE); /* the largest share had it all */
+    assert_int_equal(json_array_size(json_object_get(answer(), "results")), 1);
+    assert_int_equal(whole_at(answer(), "not_begun"), 2);
+    complains("the budget ended before the last 2 of 3 problems");
+}
+
+/* from the launches of a program to the plan */
+static void what_a_program_launches_is_what_is_planned(void **state)
+{
+    (void)state;
+    enum { SEQLEN = 5, HEADS = 2, DIM = 16 };
+    static const int64_t shape[] = {1, SEQLEN, HEADS, DIM};
+    static const float zeros[SEQLEN * HEADS * DIM];
+    char script[4096];
+    need_host_compiler();
+    assert_int_equal(npy_write(scratch("q.npy"), NPY_F4, 4, shape, zeros, NULL), ATTUNE_OK);
+    snprintf(script, sizeof script,
+             "for i in 1 2 3; do ATTUNE_TRACE='%s' \"$0\" run --device host --problem 'dtype=f32 heads=2 seqlen_q=5 "
+             "head_dim=16 causal=1' --q '%s' --k '%s' --v '%s' --o '%s' || exit 9; done",
+             scratch("run.jsonl"), scratch("q.npy"), scratch("q.npy"), scratch("q.npy"), scratch("o.npy"));
+    attune_in_shell(script);
+    exits_with(EXIT_IS_DONE);
+    attune("tune", "--trace", scratch("run.jsonl"), "--device", "host", "--budget", "30", "--dry-run", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    const json_t *plan = json_object_get(answer(), "plan");
+    assert_int_equal(json_array_size(plan), 1);
+    assert_true(real_at(plan, 0, "calls") == 3 && real_at(plan, 0, "seconds") == 30);
+    assert_non_null(strstr(text_at(plan, 0, "problem"), " seqlen_q=5 "));
+}
+
+static void traces_that_cannot_be_tuned_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *named;
+        int code;
+    } cases[] = {
+        {"", "no launch is noted there yet", EXIT_IS_USAGE},
+        {"hello\n", "is no trace", EXIT_IS_USAGE},
+        {"{\"calls\":1,\"problem\":\"test.other a=1\"}\n", "test.other", EXIT_IS_USAGE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_file(scratch("refused.jsonl"), cases[i].text);
+        attune("tune", "--trace", scratch("refused.jsonl"), "--device", "host", NULL);
+        exits_with(cases[i].code);
+        complains("--trace");
+        complains(cases[i].named);
+    }
+    attune("tune", "--trace", scratch("none.jsonl"), NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("none.jsonl");
+    attune("tune", "--trace", scratch("refused.jsonl"), "--problem", "test.scale elements=1", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("leave --problem out");
+    attune("tune", "--retune", "--problem", "test.scale elements=1", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("--retune goes with --trace");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +331,11 @@ int main(void)
         cmocka_unit_test(devices_are_named_and_checked),
         cmocka_unit_test(ranges_are_problems_with_names),
         cmocka_unit_test(one_problem_commands_name_the_range),
+        cmocka_unit_test(a_trace_is_planned_by_share),
+        cmocka_unit_test(what_is_tuned_is_left_out_until_asked_for),
+        cmocka_unit_test(a_budget_of_all_ends_before_the_last),
+        cmocka_unit_test(what_a_program_launches_is_what_is_planned),
+        cmocka_unit_test(traces_that_cannot_be_tuned_are_refused),
     };
     return cmocka_run_group_tests_name("cli_tune", tests, program_setup, program_teardown);
 }

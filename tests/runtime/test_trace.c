@@ -48,15 +48,25 @@ struct scene {
 
 #define ADDRESS(n) ((void *)(uintptr_t)(0x100000 * (n)))
 
-static void scene_open(struct scene *scene)
+/* workspace_bytes: of each query, 0 for none */
+static void scene_open_with(struct scene *scene, int workspace_bytes)
 {
     memset(scene, 0, sizeof *scene);
     scene->context = fake_context(NULL, ATTUNE_JIT_COMPILE);
     attune_device *device = fake_open(scene->context, &scene->gpu);
     fake_jit_init(&scene->jit);
+    if (workspace_bytes > 0) {
+        scene->jit.launch.workspace_factor_bytes = (uint64_t)workspace_bytes;
+        scene->jit.launch.workspace = (struct launch_dimension){1, {{"seqlen_q", 1}}};
+    }
     fake_jit_register(&scene->jit, scene->context);
     scene->problem = fake_problem(scene->context, FAKE_PROBLEM "seqlen_q=64");
     fake_expect(scene->context, ATTUNE_OK, attune_prepare(device, scene->problem, NULL, &scene->plan), NULL);
+}
+
+static void scene_open(struct scene *scene)
+{
+    scene_open_with(scene, 0);
 }
 
 static void scene_close(struct scene *scene)
@@ -161,6 +171,9 @@ static void what_launches_nothing_is_not_counted(void **state)
     fake_expect(scene.context, ATTUNE_OK, attune_launch_attention(scene.plan, &arguments, NULL, NULL, 0), NULL);
     arguments.explicit_sizes = 0; /* q is NULL */
     fake_expect(scene.context, ATTUNE_INVALID, attune_launch_attention(scene.plan, &arguments, NULL, NULL, 0), NULL);
+    scene_close(&scene);
+    scene_open_with(&scene, 16); /* the last thing that is checked */
+    fake_expect(scene.context, ATTUNE_INVALID, launch(scene.plan, 128), "workspace", NULL);
     scene_close(&scene);
     assert_int_equal(calls_of(0, NULL), 0);
 }
