@@ -2,8 +2,8 @@
 #include "autotune/search_model.h"
 
 #include "autotune/inputs.h"
+#include "autotune/search_gauss.h"
 #include "autotune/search_prior.h"
-#include "autotune/search_process.h"
 #include "autotune/search_traits.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static const double first_variance = 0.1; /* of log times, before there are any 
 static const double doubts = 3.0;         /* standard deviations that must not reach the best for a refusal */
 
 struct search_model {
-    struct process process;
+    struct gauss gauss;
     struct traits traits;
     double *logs;     /* log time of every told row; INFINITY: it failed on the device; NAN: not known */
     double *doubt;    /* standard deviation of its expectation when a row was proposed; INFINITY: to explore */
@@ -44,23 +44,23 @@ struct search_model {
 static attune_status open_prior(const struct search *search, struct search_model *m, struct error *error)
 {
     const struct search_prior *prior = search->options.prior != NULL ? search->options.prior : &search_prior_table;
-    struct process *process = &m->process;
+    struct gauss *gauss = &m->gauss;
     size_t count = (size_t)search->space.count;
-    for (; process->features < prior->sources; process->features++) {
+    for (; gauss->features < prior->sources; gauss->features++) {
         float *values = calloc(count, sizeof *values);
         if (values == NULL) {
             return error_no_memory(error);
         }
-        process->feature[process->features] = values;
+        gauss->feature[gauss->features] = values;
     }
-    if (!search_prior_values(prior, search->options.list->items[0].family, &search->space, process->feature)) {
-        while (process->features > 0) {
-            free(process->feature[--process->features]);
+    if (!search_prior_values(prior, search->options.list->items[0].family, &search->space, gauss->feature)) {
+        while (gauss->features > 0) {
+            free(gauss->feature[--gauss->features]);
         }
     }
-    for (int f = 0; f < process->features; f++) {
+    for (int f = 0; f < gauss->features; f++) {
         for (size_t i = 0; i < count; i++) {
-            m->prior[i] += process->feature[f][i] / (float)process->features;
+            m->prior[i] += gauss->feature[f][i] / (float)gauss->features;
         }
     }
     return ATTUNE_OK;
@@ -85,7 +85,7 @@ attune_status search_model_create(const struct search *search, struct search_mod
                  m->sorted != NULL;
     attune_status status = whole ? ATTUNE_OK : error_no_memory(error);
     if (whole) {
-        status = process_create(&search->space, count < POINTS_MAX ? (int)count : POINTS_MAX, &m->process, error);
+        status = gauss_create(&search->space, count < POINTS_MAX ? (int)count : POINTS_MAX, &m->gauss, error);
     }
     if (status == ATTUNE_OK) {
         status = open_prior(search, m, error);
@@ -97,8 +97,8 @@ attune_status search_model_create(const struct search *search, struct search_mod
     for (size_t i = 0; i < count; i++) {
         m->logs[i] = m->forecast[i] = NAN;
     }
-    m->process.amplitude = first_variance;
-    process_clear(&m->process);
+    m->gauss.amplitude = first_variance;
+    gauss_clear(&m->gauss);
     *model = m;
     return ATTUNE_OK;
 }
@@ -106,7 +106,7 @@ attune_status search_model_create(const struct search *search, struct search_mod
 void search_model_destroy(struct search_model *model)
 {
     if (model != NULL) {
-        process_free(&model->process);
+        gauss_free(&model->gauss);
         free(model->logs);
         free(model->doubt);
         free(model->forecast);
@@ -142,12 +142,12 @@ static double value_of(const struct search *search, int row)
 /* log time that is expected of a row */
 static double expected_log(const struct search_model *model, int row)
 {
-    return model->process.mean[row] + model->level + model->prior[row];
+    return model->gauss.mean[row] + model->level + model->prior[row];
 }
 
 static double spread_of(const struct search_model *model, int row)
 {
-    return sqrt(model->process.amplitude * model->process.variance[row] + 1e-12);
+    return sqrt(model->gauss.amplitude * model->gauss.variance[row] + 1e-12);
 }
 
 static int compare_values(const void *a, const void *b)
@@ -159,8 +159,8 @@ static int compare_values(const void *a, const void *b)
 /* the log time that rows must not exceed for half of the process's room to hold them */
 static double cut(const struct search_model *model)
 {
-    int count = 0, room = model->process.capacity / 2;
-    for (int i = 0; i < model->process.space->count; i++) {
+    int count = 0, room = model->gauss.capacity / 2;
+    for (int i = 0; i < model->gauss.space->count; i++) {
         if (!isnan(model->logs[i])) {
             model->sorted[count++] = model->logs[i];
         }
@@ -172,15 +172,16 @@ static double cut(const struct search_model *model)
     return model->sorted[room];
 }
 
-/* The process anew, from what is known and what is under way. */
+/* The process anew, from what is known and what is under way, with room for more. */
 static void rebuild(struct search *search)
 {
     struct search_model *model = search->model;
-    struct process *process = &model->process;
+    struct gauss *gauss = &model->gauss;
     double sum = 0.0, limit = INFINITY;
-    int taken = 0;
-    if (model->known + search->under_way > process->capacity * 3 / 4) {
+    int taken = 0, room = gauss->capacity;
+    if (model->known + search->under_way > gauss->capacity * 3 / 4) {
         limit = cut(model);
+        room = gauss->capacity * 5 / 8; /* of equals the first */
     }
     model->level = 0.0;
     for (int i = 0; i < search->space.count; i++) {
@@ -190,15 +191,15 @@ static void rebuild(struct search *search)
         }
     }
     model->level = taken > 0 ? sum / taken : 0.0;
-    process_clear(process);
+    gauss_clear(gauss);
     for (int i = 0; i < search->space.count; i++) {
-        if (!isnan(model->logs[i]) && model->logs[i] <= limit && process_add(process, i)) {
-            process_know(process, i, value_of(search, i));
+        if (!isnan(model->logs[i]) && model->logs[i] <= limit && gauss->points < room && gauss_add(gauss, i)) {
+            gauss_know(gauss, i, value_of(search, i));
         }
     }
     for (int i = 0; i < search->space.count; i++) {
         if (search->states[i] == POINT_UNDER_WAY) {
-            process_add(process, i);
+            gauss_add(gauss, i);
         }
     }
 }
@@ -206,22 +207,22 @@ static void rebuild(struct search *search)
 static void refresh(struct search *search)
 {
     struct search_model *model = search->model;
-    struct process *process = &model->process;
+    struct gauss *gauss = &model->gauss;
     if (model->known >= SPREAD_ANSWERS && model->known >= model->fitted + (model->fitted + 3) / 4) {
         rebuild(search); /* with today's level */
-        process_fit(process, FIT_POINTS);
+        gauss_fit(gauss, FIT_POINTS);
         rebuild(search);
         model->fitted = model->known;
-    } else if (process->points == process->capacity) {
+    } else if (gauss->points == gauss->capacity) {
         rebuild(search);
     }
-    for (int n = 0; n < process->points; n++) { /* the bound of the slow moves with the best */
-        int row = process->point[n];
-        if (process->known[n]) {
-            process_know(process, row, value_of(search, row));
+    for (int n = 0; n < gauss->points; n++) { /* the bound of the slow moves with the best */
+        int row = gauss->point[n];
+        if (gauss->known[n]) {
+            gauss_know(gauss, row, value_of(search, row));
         }
     }
-    process_expect(process);
+    gauss_expect(gauss);
 }
 
 /* of a few random unseen rows the one that may be fastest for all that is known */
@@ -283,7 +284,7 @@ int search_model_pick(struct search *search)
     }
     if (index >= 0) {
         model->doubt[index] = explores ? INFINITY : spread_of(model, index);
-        process_add(&model->process, index);
+        gauss_add(&model->gauss, index);
     }
     return index;
 }
@@ -320,7 +321,7 @@ void search_model_learn(struct search *search, int index, const struct search_an
     if (timed || answer->looked) {
         model->logs[index] = timed ? log(answer->microseconds) : INFINITY;
         model->known++;
-        process_know(&model->process, index, value_of(search, index));
+        gauss_know(&model->gauss, index, value_of(search, index));
         if (!isnan(model->forecast[index])) {
             traits_learn(&model->traits, model->trait[index], bounded_log(search, index) - model->forecast[index]);
         }

@@ -156,47 +156,63 @@ static float largest(const struct search_prior_term *term, int sources)
     return most;
 }
 
-attune_status fit_prior(const struct replay_space *spaces, int count, int left_out, struct search_prior *prior,
-                        struct error *error)
+/* keeps the terms that matter; the prior owns them then */
+static void hand_over(struct terms *terms, const char *family, int sources, struct search_prior *prior)
 {
-    struct terms terms = {0};
-    int sources = 0;
-    for (int s = 0; s < count; s++) {
-        if (s == left_out) {
-            continue;
-        }
-        if (sources == PRIOR_SOURCES_MAX) {
-            error_set(error, ATTUNE_INVALID, "more than %d journals: raise PRIOR_SOURCES_MAX", PRIOR_SOURCES_MAX);
-            sources = -1;
-            break;
-        }
-        if (!fit_space(&spaces[s], sources++, &terms)) {
-            error_no_memory(error);
-            sources = -1;
-            break;
-        }
-    }
     int kept = 0;
-    for (int t = 0; t < terms.count; t++) {
-        if (largest(&terms.items[t], sources) >= least_effect) {
-            terms.items[kept] = terms.items[t];
-            memmove(terms.names[kept], terms.names[t], PRIOR_TERM_BYTES);
-            terms.items[kept].name = terms.names[kept];
+    for (int t = 0; t < terms->count; t++) {
+        if (largest(&terms->items[t], sources) >= least_effect) {
+            terms->items[kept] = terms->items[t];
+            memmove(terms->names[kept], terms->names[t], PRIOR_TERM_BYTES);
+            terms->items[kept].name = terms->names[kept];
             kept++;
         }
     }
-    terms.count = kept;
-    *prior = (struct search_prior){.family = count > 0 ? spaces[0].list.items[0].family : "",
-                                   .sources = sources,
-                                   .count = terms.count,
-                                   .terms = terms.items};
-    if (terms.count == 0) {
-        free(terms.names); /* else the first term's name is where they begin */
+    *prior = (struct search_prior){.family = family, .sources = sources, .count = kept, .terms = terms->items};
+    if (kept == 0) { /* else the first term's name is where they begin */
+        free(terms->names);
     }
-    if (sources < 0) {
-        fit_free(prior);
-        return error != NULL ? error->status : ATTUNE_NO_MEMORY;
+}
+
+attune_status fit_prior(const struct replay_space *spaces, int count, struct search_prior *prior, struct error *error)
+{
+    struct terms terms = {0};
+    attune_status status = ATTUNE_OK;
+    *prior = (struct search_prior){.family = ""};
+    if (count > PRIOR_SOURCES_MAX) {
+        return error_set(error, ATTUNE_INVALID, "%d journals: more than %d, raise PRIOR_SOURCES_MAX", count,
+                         PRIOR_SOURCES_MAX);
     }
+    for (int s = 0; s < count && status == ATTUNE_OK; s++) {
+        status = fit_space(&spaces[s], s, &terms) ? ATTUNE_OK : error_no_memory(error);
+    }
+    if (status != ATTUNE_OK) {
+        free(terms.items);
+        free(terms.names);
+        return status;
+    }
+    hand_over(&terms, count > 0 ? spaces[0].list.items[0].family : "", count, prior);
+    return ATTUNE_OK;
+}
+
+attune_status fit_without(const struct search_prior *prior, int source, struct search_prior *others,
+                          struct error *error)
+{
+    struct terms terms = {0};
+    for (int t = 0; t < prior->count; t++) {
+        int at = find_term(&terms, prior->terms[t].name);
+        if (at < 0) {
+            free(terms.items);
+            free(terms.names);
+            return error_no_memory(error);
+        }
+        for (int s = 0, to = 0; s < prior->sources; s++) {
+            if (s != source) {
+                terms.items[at].effect[to++] = prior->terms[t].effect[s];
+            }
+        }
+    }
+    hand_over(&terms, prior->family, prior->sources - 1, others);
     return ATTUNE_OK;
 }
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS_MAX = 1000, JOURNALS_MAX = PRIOR_SOURCES_MAX + 1 };
+enum { SEEDS_MAX = 1000, JOURNALS_MAX = PRIOR_SOURCES_MAX };
 
 struct scoring {
     struct generator *generator;
@@ -74,7 +74,11 @@ static attune_status score_strategy(struct scoring *scoring, struct replay_space
 static attune_status score(struct scoring *scoring, struct error *error)
 {
     static const enum search_strategy strategies[] = {SEARCH_MODEL, SEARCH_LOCAL, SEARCH_RANDOM};
-    attune_status status = ATTUNE_OK;
+    struct search_prior all;
+    attune_status status = fit_prior(scoring->spaces, scoring->count, &all, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
     printf("| problem | candidates | right and timed | of them within 2 %% | best, µs | evaluations | model | looks | "
            "compiled | "
            "refused | ms a proposal | local | random |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
@@ -85,7 +89,7 @@ static attune_status score(struct scoring *scoring, struct error *error)
         printf("| %s | %d | %d | %d | %.1f | %d |", space->name, space->list.count, space->timed, space->within,
                space->best, evaluations);
         if (scoring->with_prior) {
-            status = fit_prior(scoring->spaces, scoring->count, i, &prior, error);
+            status = fit_without(&all, i, &prior, error);
         }
         for (size_t s = 0; s < sizeof strategies / sizeof strategies[0] && status == ATTUNE_OK; s++) {
             const struct search_options options = {
@@ -95,13 +99,14 @@ static attune_status score(struct scoring *scoring, struct error *error)
         printf("\n");
         fit_free(&prior);
     }
+    fit_free(&all);
     return status;
 }
 
 static attune_status fit(struct scoring *scoring, struct error *error)
 {
     struct search_prior prior;
-    attune_status status = fit_prior(scoring->spaces, scoring->count, -1, &prior, error);
+    attune_status status = fit_prior(scoring->spaces, scoring->count, &prior, error);
     if (status == ATTUNE_OK) {
         fit_print(&prior, scoring->spaces, stdout);
         fit_free(&prior);
@@ -111,7 +116,11 @@ static attune_status fit(struct scoring *scoring, struct error *error)
 
 static attune_status read_arguments(int argc, char **argv, struct scoring *scoring, struct error *error)
 {
-    attune_status status = ATTUNE_OK;
+    struct search_prior all;
+    attune_status status = fit_prior(scoring->spaces, scoring->count, &all, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
     for (int i = 2; i < argc && status == ATTUNE_OK; i++) {
         if (strncmp(argv[i], "--seeds=", 8) == 0) {
             scoring->seeds = atoi(argv[i] + 8);

@@ -1,18 +1,18 @@
-/* search_process.h - a Gaussian process over a table of rows, grown one point at a time.
+/* search_gauss.h - a Gaussian process over a table of rows, grown one point at a time.
  *
  * Values are a prior mean, plus a line through each of a few features, plus a smooth function of the row's columns,
  * plus noise. Points are added when they are asked about and get their values later, in any order, or never: until then
  * a point's value is what is expected of it, which changes no expectation and leaves less to be learnt nearby. Adding a
- * point costs points x rows operations. Nothing but process_create allocates.
+ * point costs points x rows operations. Nothing but gauss_create allocates.
  */
-#ifndef AUTOTUNE_SEARCH_PROCESS_H
-#define AUTOTUNE_SEARCH_PROCESS_H
+#ifndef AUTOTUNE_SEARCH_GAUSS_H
+#define AUTOTUNE_SEARCH_GAUSS_H
 
 #include "autotune/search_space.h"
 
-enum { PROCESS_FEATURES_MAX = 16 };
+enum { GAUSS_FEATURES_MAX = 16 };
 
-struct process {
+struct gauss {
     const struct search_space *space; /* not owned */
     int capacity, points;
 
@@ -22,8 +22,8 @@ struct process {
     double amplitude;                  /* the smooth function's variance */
     double constant;                   /* variance of its level, of the smooth function's */
     int features;
-    float *feature[PROCESS_FEATURES_MAX]; /* a value a row, centred by the caller; set before the first point */
-    double slope[PROCESS_FEATURES_MAX];   /* variance of the line's slope, of the smooth function's */
+    float *feature[GAUSS_FEATURES_MAX]; /* a value a row, centred by the caller; set before the first point */
+    double slope[GAUSS_FEATURES_MAX];   /* variance of the line's slope, of the smooth function's */
 
     /* what is known */
     int *point;    /* row of each point */
@@ -32,27 +32,26 @@ struct process {
     double *solved;
     double *factor;  /* Cholesky factor of the points' covariance, row by row */
     float *rows;     /* the factor's solution against every row of the space: points x space */
-    float *mean;     /* expected value of each row, less the prior mean; process_expect */
+    float *mean;     /* expected value of each row, less the prior mean; gauss_expect */
     float *variance; /* of it, of the smooth function's variance */
     float *work;
     bool stale; /* mean is older than the values */
 };
 
-attune_status process_create(const struct search_space *space, int capacity, struct process *process,
-                             struct error *error);
-void process_free(struct process *process);
+attune_status gauss_create(const struct search_space *space, int capacity, struct gauss *gauss, struct error *error);
+void gauss_free(struct gauss *gauss);
 
 /* forgets the points and starts with the weights as they are */
-void process_clear(struct process *process);
+void gauss_clear(struct gauss *gauss);
 /* adds a row as a point without a value; false when there is no room */
-bool process_add(struct process *process, int row);
+bool gauss_add(struct gauss *gauss, int row);
 /* the value of a row that was added; else nothing happens */
-void process_know(struct process *process, int row, double value);
+void gauss_know(struct gauss *gauss, int row, double value);
 /* brings mean up to date */
-void process_expect(struct process *process);
+void gauss_expect(struct gauss *gauss);
 
 /* Fits weights, noise, slopes and amplitude to the known values, by coordinates from where they are; uses at most
  * `most` of the points, the last ones. The points must be added again. */
-void process_fit(struct process *process, int most);
+void gauss_fit(struct gauss *gauss, int most);
 
 #endif
