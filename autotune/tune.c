@@ -141,11 +141,9 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
 
 const char *tune_ending_name(enum tune_ending ending)
 {
-    static const char *const names[] = {[TUNE_COMPLETE] = "complete",
-                                        [TUNE_COUNT] = "count",
-                                        [TUNE_BUDGET] = "budget",
-                                        [TUNE_INTERRUPTED] = "interrupted",
-                                        [TUNE_DEVICE_LOST] = "device-lost"};
+    static const char *const names[] = {[TUNE_COMPLETE] = "complete",       [TUNE_COUNT] = "count",
+                                        [TUNE_BUDGET] = "budget",           [TUNE_INTERRUPTED] = "interrupted",
+                                        [TUNE_DEVICE_LOST] = "device-lost", [TUNE_UNKNOWN] = "unknown"};
     return names[ending];
 }
 
@@ -330,7 +328,7 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
         end_journal(t, status == ATTUNE_OK);
     }
     keep_known(result);
-    if (is_divided(t) && t->order.count > 0) {
+    if (is_divided(t) && t->joined) {
         measurer_close(t->measurer); /* nobody's device is held for waiting */
         t->measurer = NULL;
         status = tuning_share_settle(t, generator, status, error);

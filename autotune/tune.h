@@ -80,7 +80,8 @@ enum tune_ending {
     TUNE_COUNT,       /* budget_candidates */
     TUNE_BUDGET,      /* budget_seconds */
     TUNE_INTERRUPTED, /* the stop flag */
-    TUNE_DEVICE_LOST
+    TUNE_DEVICE_LOST,
+    TUNE_UNKNOWN /* another process's run that did not come to the end of its strategy */
 };
 const char *tune_ending_name(enum tune_ending ending);
 
@@ -108,6 +109,7 @@ struct tune_result {
     double drift;            /* relative change of the yardstick's time: from the run's begin to the finals, or within
                                 them, whichever is more. Order is by ratios, which it does not touch; times are */
     char journal[512];
+    char run[33];            /* the journal's name */
     struct tune_peer *peers; /* of a divided problem: all ranks but ours; free() */
     int peer_count;
     bool adopted; /* another rank was first to publish the job's record: this is it */

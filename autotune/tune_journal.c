@@ -143,6 +143,7 @@ static attune_status begin_journal(struct tuning *t, const struct journal_constr
     if (journal_open(&t->journal, t->store, t->run, &why) != ATTUNE_OK) {
         store_warn_memory(t->store, &why); /* tuning goes on without a journal, as it does without files */
     }
+    snprintf(t->result->run, sizeof t->result->run, "%s", t->run);
     snprintf(t->result->journal, sizeof t->result->journal, "%s", t->journal.path);
     journal_write_begin(&t->journal, &begin);
     journal_write_constraints(&t->journal, constraints, count);

@@ -42,6 +42,7 @@ struct tuning {
     struct known *known;              /* by place; NULL: no run goes on */
     int settled_before, looks_before; /* outcomes and looks that this run did not make itself */
     int looks_planned;
+    bool joined;             /* the journal of this rank is ours */
     struct rank_order order; /* of a divided problem: all candidates, of which the list has our share */
 
     struct contender finalists[TUNING_FINALISTS + 1];

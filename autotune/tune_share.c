@@ -33,7 +33,7 @@ attune_status tune_claim(struct store *store, const struct problem *problem, con
         status = store_journal_path(store, run, path, sizeof path, error);
     }
     if (status != ATTUNE_OK) {
-        return status;
+        return error_prefix(error, "ranks of one job meet in the cache folder");
     }
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0 && errno != EEXIST) {
@@ -65,6 +65,7 @@ attune_status tuning_share_begin(struct tuning *t, struct error *error)
                          "same rank, or the job ran before; --job NAME gives it a name of its own",
                          share->rank, share->ranks->size, share->ranks->job, t->run);
     }
+    t->joined = true;
     return ATTUNE_OK;
 }
 

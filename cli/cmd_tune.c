@@ -5,6 +5,7 @@
 #include "cli/table.h"
 #include "cli/tune_jobs.h"
 #include "cli/tune_plan.h"
+#include "cli/tune_ranks.h"
 #include "cli/tuned.h"
 
 #include <signal.h>
@@ -32,6 +33,7 @@ static const struct option options[] = {
     {"own-compiler", 0, OPTION_FLAG, false, NULL, "compile again what the store has from another compiler"},
     {"resume", 0, OPTION_FLAG, false, NULL,
      "go on with the newest run of the same problem, device and seed, however it ended"},
+    CLI_OPTIONS_RANKS,
     CLI_OPTION_STORE,
     CLI_OPTION_JSON,
     CLI_OPTION_HELP,
@@ -200,8 +202,10 @@ struct watch {
     const struct device_list *devices;
     const struct tune_plan *plan;
     const struct tune_jobs *jobs;
-    json_t **rows; /* by job; NULL: no result */
-    int ended;     /* jobs */
+    struct tune_team *team;
+    json_t **others; /* by problem; of those that other ranks tuned */
+    json_t **rows;   /* by job; NULL: no result */
+    int ended;       /* jobs */
     struct failures failures;
     struct progress progress;
     int told_bytes[DEVICES_MAX]; /* 1 + the job whose bytes were said last */
@@ -319,6 +323,7 @@ static void ended(void *data, int device, int job, attune_status status, const s
         json_set_real(row, "share", watch->plan->shares[item - watch->plan->problems.items]);
     }
     describe(row, result);
+    tune_team_describe_row(watch->team, result, row);
     watch->rows[job] = row;
 }
 
@@ -439,6 +444,7 @@ static void print_results(const json_t *results, const char *store)
             printf("  %lld objects of the same source by another compiler were taken from the store\n", other);
         }
         print_ending(row);
+        tune_team_print_row(row);
         print_speed(row);
         json_array_foreach(json_object_get(row, "rejections"), at, reason)
         {
@@ -464,9 +470,9 @@ static const struct listed_device *device_of_group(const struct device_list *dev
     return &devices->items[i];
 }
 
-/* Every problem for every group of devices; `known` (may be NULL) are left out and counted. */
+/* Every problem of ours for every group of devices; `known` (may be NULL) are left out and counted. */
 static attune_status list_jobs(const struct tune_plan *plan, const struct device_list *devices, struct tuned *known,
-                               struct tune_jobs *jobs, int *left_out, struct error *error)
+                               struct tune_team *team, struct tune_jobs *jobs, int *left_out, struct error *error)
 {
     const struct problem_list *problems = &plan->problems;
     jobs->jobs = calloc((size_t)problems->count * (size_t)devices->groups, sizeof *jobs->jobs);
@@ -482,6 +488,10 @@ static attune_status list_jobs(const struct tune_plan *plan, const struct device
         for (int group = 0; group < devices->groups; group++) {
             if (known != NULL && tuned_has(known, device_of_group(devices, group), &problems->items[i].problem)) {
                 ++*left_out;
+                team->left_out[i] = true;
+                continue;
+            }
+            if (!team->ours[i]) {
                 continue;
             }
             jobs->jobs[jobs->job_count++] =
@@ -514,7 +524,8 @@ static attune_status judge(struct cli *cli, const struct watch *watch, struct er
             without_device += group_is_lost(jobs, jobs->jobs[i].group);
         }
     }
-    attune_status status = failures_status(&watch->failures, jobs->job_count, "problems could not be tuned", error);
+    const int total = tune_team_share(watch->team) != NULL ? watch->team->count : jobs->job_count;
+    attune_status status = failures_status(&watch->failures, total, "problems could not be tuned", error);
     if (waiting == 0) {
         return status;
     }
@@ -534,10 +545,51 @@ static attune_status judge(struct cli *cli, const struct watch *watch, struct er
                            without_device, jobs->job_count);
 }
 
+/* what other ranks tuned, and what they left to us */
+static attune_status collect(struct cli *cli, struct watch *watch, struct error *error)
+{
+    struct tune_options settings = *watch->jobs->settings;
+    int not_begun = 0;
+    settings.device = watch->devices->items[0].name;
+    const struct tune_work work = {.generator = cli->generator,
+                                   .pool = watch->jobs->pool,
+                                   .store = watch->jobs->store,
+                                   .settings = &settings,
+                                   .take_over = watch->jobs->seconds == 0,
+                                   .describe = describe};
+    watch->others = calloc((size_t)watch->plan->problems.count + 1, sizeof(json_t *));
+    attune_status status = watch->others != NULL ? tune_team_collect(watch->team, &work, &watch->plan->problems,
+                                                                     watch->others, &watch->failures, &not_begun, error)
+                                                 : error_no_memory(error);
+    if (not_begun > 0) {
+        json_set_whole(cli->result, "peers_not_begun", not_begun);
+        fprintf(stderr, "attune tune: %d problems of other ranks were not begun\n", not_begun);
+    }
+    return status;
+}
+
+/* in the order of the problems */
+static json_t *list_results(const struct watch *watch)
+{
+    const struct problem_list *problems = &watch->plan->problems;
+    json_t *results = json_array();
+    int job = 0;
+    for (int i = 0; i < problems->count; i++) {
+        for (; job < watch->jobs->job_count && watch->jobs->jobs[job].problem == &problems->items[i]; job++) {
+            if (watch->rows != NULL && watch->rows[job] != NULL) {
+                json_array_append_new(results, watch->rows[job]);
+            }
+        }
+        if (watch->others != NULL && watch->others[i] != NULL) {
+            json_array_append_new(results, watch->others[i]);
+        }
+    }
+    return results;
+}
+
 /* the devices' work, and what came of it */
 static attune_status do_jobs(struct cli *cli, struct tune_jobs *jobs, struct watch *watch, struct error *error)
 {
-    json_t *results = json_array();
     jobs->listener = (struct tune_listener){.data = watch, .progress = report, .ended = ended, .lost = lost};
     watch->rows = calloc((size_t)jobs->job_count + 1, sizeof(json_t *));
     attune_status status =
@@ -549,13 +601,13 @@ static attune_status do_jobs(struct cli *cli, struct tune_jobs *jobs, struct wat
         progress_end(&watch->progress);
     }
     if (status == ATTUNE_OK) {
+        status = collect(cli, watch, error);
+    }
+    if (status == ATTUNE_OK) {
         status = judge(cli, watch, error);
     }
-    for (int i = 0; watch->rows != NULL && i < jobs->job_count; i++) {
-        if (watch->rows[i] != NULL) {
-            json_array_append_new(results, watch->rows[i]);
-        }
-    }
+    json_t *results = list_results(watch);
+    tune_team_describe(watch->team, cli->result);
     json_object_set_new(cli->result, "results", results);
     json_set_text(cli->result, "store", cli_store_place(jobs->store));
     if (!cli->json && json_array_size(results) > 0) {
@@ -565,14 +617,15 @@ static attune_status do_jobs(struct cli *cli, struct tune_jobs *jobs, struct wat
         compiler_pool_destroy(jobs->pool);
     }
     free(watch->rows);
+    free(watch->others);
     return status;
 }
 
 static attune_status tune_all(struct cli *cli, const struct tune_plan *plan, const struct device_list *devices,
-                              const struct tune_options *settings, struct error *error)
+                              struct tune_team *team, const struct tune_options *settings, struct error *error)
 {
     struct tune_jobs jobs = {.settings = settings, .seconds = plan->of_trace ? settings->budget_seconds : 0};
-    struct watch watch = {.devices = devices, .plan = plan, .jobs = &jobs};
+    struct watch watch = {.devices = devices, .plan = plan, .jobs = &jobs, .team = team};
     struct tuned *known = NULL;
     int tuned_already = 0;
     attune_status status = store_open(options_text(&cli->options, "store"), &jobs.store, error);
@@ -582,7 +635,7 @@ static attune_status tune_all(struct cli *cli, const struct tune_plan *plan, con
         status = error_no_memory(error);
     }
     if (status == ATTUNE_OK) {
-        status = list_jobs(plan, devices, known, &jobs, &tuned_already, error);
+        status = list_jobs(plan, devices, known, team, &jobs, &tuned_already, error);
     }
     tuned_free(known);
     if (status == ATTUNE_OK) {
@@ -604,7 +657,9 @@ static attune_status run(struct cli *cli, struct error *error)
     const struct options *given = &cli->options;
     struct tune_plan plan = {0};
     struct device_list devices;
-    const struct tune_options settings = {
+    struct tune_team team = {0};
+    const char *device = NULL;
+    struct tune_options settings = {
         .budget_seconds = options_real(given, "budget", 0),
         .budget_candidates = (int)options_whole(given, "count", 0),
         .strategy = options_text(given, "strategy"),
@@ -618,11 +673,20 @@ static attune_status run(struct cli *cli, struct error *error)
     };
     attune_status status = tune_plan_read(cli, &plan, error);
     if (status == ATTUNE_OK) {
-        status = device_list_read(options_text(given, "device"), plan.of_trace, &devices, error);
+        status = tune_team_open(given, &plan.problems, &team, error);
     }
     if (status == ATTUNE_OK) {
-        status = tune_all(cli, &plan, &devices, &settings, error);
+        status = tune_team_device(&team, options_text(given, "device"), &device, error);
     }
+    if (status == ATTUNE_OK) {
+        status = device_list_read(device, plan.of_trace, &devices, error);
+    }
+    if (status == ATTUNE_OK) {
+        settings.share = tune_team_share(&team);
+        tune_team_say(&team);
+        status = tune_all(cli, &plan, &devices, &team, &settings, error);
+    }
+    tune_team_close(&team);
     tune_plan_free(&plan);
     return status;
 }

@@ -92,6 +92,17 @@ have_build_tools() {
   command -v ninja >/dev/null && command -v pkg-config >/dev/null && cmake --list-presets -S "$ROOT" >/dev/null 2>&1
 }
 have_libraries() { pkg-config --exists lua5.4 jansson libsodium 2>/dev/null; }
+have_launchers() { command -v srun >/dev/null && command -v mpirun >/dev/null && [ -x /usr/sbin/munged ]; }
+# Their packages start daemons unless policy-rc.d says no. The tests start their own.
+install_launchers() {
+  local policy=/usr/sbin/policy-rc.d made="" status=0
+  if command -v apt-get >/dev/null && can_install && [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null && as_root chmod +x "$policy" && made=yes
+  fi
+  package_group "tests of ranks under Slurm and MPI" "slurm-wlm munge openmpi-bin" || status=$?
+  [ -z "$made" ] || as_root rm -f "$policy"
+  return "$status"
+}
 have_libfuzzer() {
   echo 'int LLVMFuzzerTestOneInput(const unsigned char *data, unsigned long size) { return data == 0 && size > 0; }' |
     clang -fsanitize=fuzzer,address,undefined -x c - -o "$LOGS/have-libfuzzer" 2>/dev/null
@@ -114,6 +125,7 @@ install_build_packages() { # [tests]
   [ "${1:-}" != tests ] || [ -e /usr/share/i18n/locales/de_DE ] || package_group "a locale with a decimal comma for tests" "locales" || true
   [ "${1:-}" != tests ] || command -v python3 >/dev/null || package_group "the tests of the interface from Python" "python3" || true
   [ "${1:-}" != tests ] || command -v strace >/dev/null || package_group "the test that watches every file that is made" "strace" || true
+  [ "${1:-}" != tests ] || have_launchers || install_launchers || true
   [ -n "$MISSING" ] || return 0
   echo "cannot build without these:"
   printf '  %s\n' "${ABSENT[@]}"

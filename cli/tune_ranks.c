@@ -1,0 +1,469 @@
+/* tune_ranks.c - see tune_ranks.h. */
+#include "cli/tune_ranks.h"
+
+#include "autotune/attention.h"
+#include "autotune/rank_wait.h"
+#include "runtime/driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_team(const struct tune_team *team)
+{
+    return team->ranks.size > 1;
+}
+
+/* ------------------------------------------------------------------------------------------------ shares */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* A problem that is in the list again has the same journals: it is tuned once. */
+static attune_status find_repeated(const struct problem_list *problems, bool *repeated, struct error *error)
+{
+    char(*texts)[PROBLEM_TEXT_BYTES] = calloc((size_t)problems->count, sizeof *texts);
+    char **sorted = calloc((size_t)problems->count, sizeof *sorted);
+    attune_status status = texts != NULL && sorted != NULL ? ATTUNE_OK : error_no_memory(error);
+    for (int i = 0; i < problems->count && status == ATTUNE_OK; i++) {
+        sorted[i] = texts[i];
+        status = problem_format(&problems->items[i].problem, texts[i], error);
+    }
+    if (status == ATTUNE_OK) {
+        qsort(sorted, (size_t)problems->count, sizeof *sorted, by_text);
+    }
+    for (int i = 1; i < problems->count && status == ATTUNE_OK; i++) {
+        if (strcmp(sorted[i - 1], sorted[i]) == 0) { /* the earliest of equal ones stays */
+            char **late = sorted[i - 1] < sorted[i] ? &sorted[i] : &sorted[i - 1];
+            repeated[(*late - texts[0]) / PROBLEM_TEXT_BYTES] = true;
+            sorted[i] = late == &sorted[i] ? sorted[i - 1] : sorted[i];
+        }
+    }
+    free(texts);
+    free(sorted);
+    return status;
+}
+
+attune_status tune_team_open(const struct options *given, const struct problem_list *problems, struct tune_team *team,
+                             struct error *error)
+{
+    *team = (struct tune_team){.count = problems->count};
+    attune_status status = ranks_find(options_text(given, "rank"), options_text(given, "job"), &team->ranks, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    double limit = options_real(given, "peer-limit", 0.0);
+    if (limit > 0.0 && !is_team(team)) {
+        return error_set(error, ATTUNE_INVALID,
+                         "--peer-limit: there are no other ranks; --rank R/N --job NAME, mpirun "
+                         "or srun make several");
+    }
+    if (limit > 0.0) {
+        ranks_set_patience(&team->ranks, limit);
+    }
+    team->ours = calloc((size_t)problems->count + 1, sizeof *team->ours);
+    team->left_out = calloc((size_t)problems->count + 1, sizeof *team->left_out);
+    status = team->ours != NULL && team->left_out != NULL ? ATTUNE_OK : error_no_memory(error);
+    if (status == ATTUNE_OK && is_team(team)) {
+        status = find_repeated(problems, team->left_out, error);
+    }
+    if (status != ATTUNE_OK) {
+        tune_team_close(team);
+        return status;
+    }
+    team->share = (struct tune_share){
+        .ranks = &team->ranks, .divided = problems->count < team->ranks.size, .rank = team->ranks.rank};
+    for (int i = 0; i < problems->count; i++) {
+        const bool dealt = team->share.divided || ranks_owner_of_problem(&team->ranks, i) == team->ranks.rank;
+        team->ours[i] = !team->left_out[i] && dealt;
+    }
+    return ATTUNE_OK;
+}
+
+void tune_team_close(struct tune_team *team)
+{
+    free(team->ours);
+    free(team->left_out);
+    team->ours = team->left_out = NULL;
+}
+
+const struct tune_share *tune_team_share(const struct tune_team *team)
+{
+    return is_team(team) ? &team->share : NULL;
+}
+
+/* the GPUs of the first driver that has any, which is the best device's */
+static int count_devices(const struct driver **driver)
+{
+    struct error unused;
+    int devices = 0;
+    for (int i = 0; driver_name(i) != NULL; i++) {
+        if (strcmp(driver_name(i), "host") != 0 && driver_get(driver_name(i), driver, &unused) == ATTUNE_OK &&
+            (*driver)->count(*driver, &devices, &unused) == ATTUNE_OK && devices > 0) {
+            return devices;
+        }
+    }
+    return 0;
+}
+
+attune_status tune_team_device(struct tune_team *team, const char *given, const char **device, struct error *error)
+{
+    const struct driver *driver;
+    int devices;
+    *device = given;
+    if (!is_team(team)) {
+        return ATTUNE_OK;
+    }
+    if (given != NULL && (strchr(given, ',') != NULL || strcmp(given, "all") == 0)) {
+        return error_set(error, ATTUNE_INVALID,
+                         "--device %s: a rank tunes on one device; without --device each rank takes the GPU that its "
+                         "launcher's local rank picks",
+                         given);
+    }
+    if (given != NULL || (devices = count_devices(&driver)) <= 1) { /* one may be what the launcher left of several */
+        return ATTUNE_OK;
+    }
+    if (team->ranks.local < 0) {
+        return error_set(error, ATTUNE_INVALID,
+                         "rank %d of %d: this machine has %d GPUs, and nothing says which one is this rank's; --device "
+                         "%s:N does",
+                         team->ranks.rank, team->ranks.size, devices, driver->name);
+    }
+    snprintf(team->device, sizeof team->device, "%s:%d", driver->name, team->ranks.local % devices);
+    *device = team->device;
+    return ATTUNE_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ telling */
+
+void tune_team_say(const struct tune_team *team)
+{
+    if (is_team(team)) {
+        fprintf(stderr, "attune tune: rank %d of %d of job '%s': %s\n", team->ranks.rank, team->ranks.size,
+                team->ranks.job,
+                team->share.divided ? "a share of each problem's candidates" : "a share of the problems");
+    }
+}
+
+void tune_team_describe(const struct tune_team *team, json_t *answer)
+{
+    if (!is_team(team)) {
+        return;
+    }
+    json_t *ranks = json_object();
+    json_set_whole(ranks, "rank", team->ranks.rank);
+    json_set_whole(ranks, "size", team->ranks.size);
+    json_set_text(ranks, "launcher", team->ranks.launcher);
+    json_set_text(ranks, "job", team->ranks.job);
+    json_set_text(ranks, "divided", team->share.divided ? "candidates" : "problems");
+    json_object_set_new(answer, "ranks", ranks);
+}
+
+static void say_peer(const struct tune_peer *peer)
+{
+    if (strcmp(peer->state, "lost") == 0) {
+        fprintf(stderr,
+                "attune tune: rank %d is counted with what it has: its journal %s has no end, and nobody goes on with "
+                "it\n",
+                peer->rank, peer->journal);
+    } else if (strcmp(peer->state, "absent") == 0) {
+        fprintf(stderr,
+                "attune tune: rank %d left no journal: it died early, or its cache folder is not ours; all ranks need "
+                "one on a file system that they share\n",
+                peer->rank);
+    } else if (strcmp(peer->state, "elsewhere") == 0) {
+        fprintf(stderr, "attune tune: rank %d is on another kind of device, and is left out\n", peer->rank);
+    }
+}
+
+void tune_team_describe_row(const struct tune_team *team, const struct tune_result *result, json_t *row)
+{
+    if (!is_team(team)) {
+        return;
+    }
+    json_t *ranks = json_object(), *journals = json_array(), *peers = json_array();
+    int answered = 0;
+    if (result->run[0] != '\0') {
+        json_array_append_new(journals, json_string(result->run));
+    }
+    for (int i = 0; i < result->peer_count; i++) {
+        const struct tune_peer *peer = &result->peers[i];
+        json_t *item = json_object();
+        say_peer(peer);
+        json_set_whole(item, "rank", peer->rank);
+        json_set_text(item, "state", peer->state);
+        json_array_append_new(peers, item);
+        answered += strcmp(peer->state, "answered") == 0;
+        if (peer->merged) {
+            json_array_append_new(journals, json_string(peer->journal));
+        }
+    }
+    json_set_whole(ranks, "answered", answered);
+    json_set_whole(ranks, "lost", result->peer_count - answered);
+    json_object_set_new(ranks, "peers", peers);
+    json_object_set_new(ranks, "journals", journals);
+    json_set_flag(ranks, "adopted", result->adopted);
+    json_object_set_new(row, "ranks", ranks);
+}
+
+void tune_team_print_row(const json_t *row)
+{
+    const json_t *ranks = json_object_get(row, "ranks");
+    const size_t peers = json_array_size(json_object_get(ranks, "peers"));
+    if (json_object_get(row, "rank") != NULL) {
+        printf("  of rank %lld%s\n", (long long)json_integer_value(json_object_get(row, "rank")),
+               json_integer_value(json_object_get(row, "turn")) > 0 ? ", which died: another one did it" : "");
+    } else if (peers > 0) {
+        printf("  of %zu other ranks %lld answered; %zu journals made the choice, %s published it\n", peers,
+               (long long)json_integer_value(json_object_get(ranks, "answered")),
+               json_array_size(json_object_get(ranks, "journals")),
+               json_is_true(json_object_get(ranks, "adopted")) ? "another rank" : "this rank");
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ others' problems */
+
+struct collection {
+    struct tune_team *team;
+    const struct tune_work *work;
+    const struct problem_list *problems;
+    json_t **rows;
+    struct failures *failures;
+    int *turns; /* by problem: which turn is waited for; -1: settled */
+    int not_begun;
+};
+
+static void fail(struct collection *c, int number, struct error *why)
+{
+    failures_add(c->failures, "tune", c->problems->count, &c->problems->items[number], why);
+    c->turns[number] = -1;
+}
+
+static bool is_stopped(const struct collection *c)
+{
+    const volatile int *stop = c->work->settings->stop;
+    return stop != NULL && *stop != 0;
+}
+
+/* a folder's name as record_device_folder writes it: what a journal says is not trusted with a path */
+static bool is_folder_name(const char *text)
+{
+    return text[0] != '\0' && text[0] != '.' && strchr(text, '/') == NULL;
+}
+
+/* the record that the job left of a problem; ATTUNE_NOT_FOUND */
+static attune_status find_record(const struct collection *c, int number, const char *folder, struct record *found,
+                                 struct error *error)
+{
+    const struct problem *problem = &c->problems->items[number].problem;
+    char text[PROBLEM_TEXT_BYTES], specialisation[PROBLEM_TEXT_BYTES], run[RANKS_RUN_BYTES];
+    struct record *records = NULL;
+    int count = 0, at = -1;
+    attune_status status = problem_format(problem, text, error);
+    if (status == ATTUNE_OK) {
+        status = problem_specialisation(problem, specialisation, error);
+    }
+    if (status == ATTUNE_OK && is_folder_name(folder)) {
+        status = store_records(c->work->store, folder, specialisation, &records, &count, error);
+    }
+    ranks_record_run(&c->team->ranks, text, run);
+    for (int i = 0; i < count; i++) {
+        if (at < 0 && strcmp(records[i].run, run) == 0 && strcmp(records[i].problem, text) == 0) {
+            at = i;
+            *found = records[i];
+        } else {
+            record_free(&records[i]);
+        }
+    }
+    free(records);
+    return status != ATTUNE_OK || at >= 0
+               ? status
+               : error_set(error, ATTUNE_NOT_FOUND, "the record of job '%s' is not there", c->team->ranks.job);
+}
+
+/* the outcomes that count, as the result of a run has them */
+static attune_status take_outcomes(const struct journal_reading *reading, struct tune_result *result,
+                                   struct error *error)
+{
+    result->outcomes = calloc((size_t)reading->outcome_count + 1, sizeof *result->outcomes);
+    if (result->outcomes == NULL) {
+        return error_no_memory(error);
+    }
+    for (int i = 0; i < reading->outcome_count; i++) {
+        if (reading->outcomes[i].counts) {
+            result->outcomes[result->outcome_count++] = reading->outcomes[i].what;
+        }
+    }
+    return ATTUNE_OK;
+}
+
+static double count_operations(const struct collection *c, int number)
+{
+    const struct problem *problem = &c->problems->items[number].problem;
+    struct attention attention;
+    if (problem->schema->built_in && attention_from_problem(problem, &attention, NULL) == ATTUNE_OK) {
+        return attention_operations(&attention);
+    }
+    return generator_operations(c->work->generator, problem);
+}
+
+static void set_row(struct collection *c, int number, const struct tune_result *result, int owner, int turn)
+{
+    const struct named_problem *item = &c->problems->items[number];
+    json_t *row = json_object();
+    if (item->name[0] != '\0') {
+        json_set_text(row, "name", item->name);
+    }
+    c->work->describe(row, result);
+    tune_team_describe_row(c->team, result, row);
+    json_set_whole(row, "rank", owner);
+    json_set_whole(row, "turn", turn);
+    c->rows[number] = row;
+    c->turns[number] = -1;
+}
+
+/* another rank's end: its record, or that it found nothing */
+static void adopt(struct collection *c, int number, const struct rank_watch *watch)
+{
+    struct tune_result *result = calloc(1, sizeof *result);
+    struct error why = {.message = ""};
+    const struct journal_end *end = &watch->reading.end;
+    attune_status status = result != NULL ? ATTUNE_OK : error_no_memory(&why);
+    if (status == ATTUNE_OK && end->winner[0] == '\0') {
+        status = error_set(&why, ATTUNE_DEVICE_FAILED,
+                           "rank %d found no usable candidate: `attune cache journals %.12s` tells why", watch->rank,
+                           watch->run);
+    }
+    if (status == ATTUNE_OK) {
+        status = find_record(c, number, watch->reading.begin.fingerprint, &result->record, &why);
+    }
+    if (status == ATTUNE_OK) {
+        status = take_outcomes(&watch->reading, result, &why);
+    }
+    if (status == ATTUNE_OK) {
+        result->listed = watch->reading.begin.candidates;
+        result->strategy = end->strategy;
+        result->counts.looks = end->looks;
+        result->counts.elapsed_seconds = end->seconds;
+        result->ending = end->complete ? TUNE_COMPLETE : TUNE_UNKNOWN;
+        result->adopted = true;
+        snprintf(result->run, sizeof result->run, "%s", watch->run);
+        store_journal_path(c->work->store, watch->run, result->journal, sizeof result->journal, NULL);
+        result->operations = count_operations(c, number);
+        set_row(c, number, result, watch->rank, c->turns[number]);
+    } else {
+        fail(c, number, &why);
+    }
+    if (result != NULL) {
+        tune_result_free(result);
+    }
+    free(result);
+}
+
+/* A rank died and left a problem undone: the next turn is ours if nobody else has taken it. */
+static void take_over(struct collection *c, int number, int owner)
+{
+    const struct problem *problem = &c->problems->items[number].problem;
+    struct tune_share share = {.ranks = &c->team->ranks, .rank = owner, .turn = ++c->turns[number], .claimed = true};
+    struct tune_options settings = *c->work->settings;
+    struct tune_result *result = calloc(1, sizeof *result);
+    struct error why = {.message = ""};
+    bool ours = false;
+    attune_status status =
+        result != NULL ? tune_claim(c->work->store, problem, &share, &ours, &why) : error_no_memory(&why);
+    if (status == ATTUNE_OK && ours) {
+        settings.share = &share;
+        fprintf(stderr, "attune tune: rank %d died before problem %d was tuned; this rank does it\n", owner,
+                number + 1);
+        status =
+            tune_run(c->work->generator, c->work->pool, c->work->store, problem, &settings, NULL, NULL, result, &why);
+    }
+    if (status != ATTUNE_OK) {
+        fail(c, number, &why);
+    } else if (ours) {
+        set_row(c, number, result, owner, share.turn);
+        tune_result_free(result);
+    }
+    free(result);
+}
+
+/* Waits for the turn of a problem that is at hand. *dead: the owner is known to be, and what it has not begun it will
+ * not. */
+static void settle(struct collection *c, int number, int owner, bool *dead)
+{
+    const int turn = c->turns[number];
+    struct ranks_patience patience = c->team->ranks.patience;
+    struct rank_watch watch;
+    char text[PROBLEM_TEXT_BYTES];
+    struct error why = {.message = ""};
+    if (problem_format(&c->problems->items[number].problem, text, &why) != ATTUNE_OK) {
+        fail(c, number, &why);
+        return;
+    }
+    if (turn == 0 && *dead) {
+        patience.begin = patience.silence = -1.0;
+    }
+    rank_watch_begin(&watch, &c->team->ranks, text, owner, turn);
+    rank_watch_all(&watch, 1, c->work->store, &patience, NULL, c->work->settings->stop);
+    if (watch.state == RANK_ANSWERED) {
+        adopt(c, number, &watch);
+    } else if (watch.state != RANK_AWAITED && !is_stopped(c)) {
+        *dead |= turn == 0;
+        if (c->work->take_over) {
+            take_over(c, number, owner);
+        } else {
+            c->turns[number] = -1;
+            c->not_begun++;
+        }
+    }
+    rank_watch_free(&watch);
+}
+
+attune_status tune_team_collect(struct tune_team *team, const struct tune_work *work,
+                                const struct problem_list *problems, json_t **rows, struct failures *failures,
+                                int *not_begun, struct error *error)
+{
+    struct collection c = {.team = team, .work = work, .problems = problems, .rows = rows, .failures = failures};
+    if (!is_team(team) || team->share.divided) {
+        return ATTUNE_OK;
+    }
+    c.turns = calloc((size_t)problems->count + 1, sizeof *c.turns);
+    if (c.turns == NULL) {
+        return error_no_memory(error);
+    }
+    /* Rank by rank, each in its own order: what it has not begun when its last one is done, it will not begin. */
+    for (int step = 1; step < team->ranks.size && !is_stopped(&c); step++) {
+        const int owner = (team->ranks.rank + step) % team->ranks.size;
+        bool dead = false;
+        for (int i = 0; i < problems->count && !is_stopped(&c); i++) {
+            if (!team->left_out[i] && ranks_owner_of_problem(&team->ranks, i) == owner) {
+                settle(&c, i, owner, &dead);
+            }
+        }
+    }
+    /* those whose take-over others began, after ours */
+    int left;
+    do {
+        left = 0;
+        for (int i = 0; i < problems->count && !is_stopped(&c); i++) {
+            const int owner = ranks_owner_of_problem(&team->ranks, i);
+            bool dead = false;
+            if (!team->left_out[i] && owner != team->ranks.rank && c.turns[i] >= 0) {
+                settle(&c, i, owner, &dead);
+                left += c.turns[i] >= 0;
+            }
+        }
+    } while (left > 0 && !is_stopped(&c));
+    left = 0;
+    for (int i = 0; i < problems->count; i++) {
+        left += !team->left_out[i] && ranks_owner_of_problem(&team->ranks, i) != team->ranks.rank && c.turns[i] >= 0;
+    }
+    free(c.turns);
+    *not_begun = c.not_begun;
+    return left == 0 ? ATTUNE_OK
+                     : error_set(error, ATTUNE_TIMEOUT,
+                                 "interrupted: %d of %d problems are other ranks', which had not ended", left,
+                                 problems->count);
+}

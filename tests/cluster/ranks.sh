@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# ranks.sh BUILD SOURCE - ranks of one job without a launcher: processes with --rank R/N --job NAME that share a cache.
+BUILD=$1 SOURCE=$2
+. "$SOURCE/tests/cluster/lib.sh"
+trap 'status=$?; kill $(jobs -p) 2>/dev/null || true; wait || true; rm -rf "$WORK"; exit $status' EXIT
+
+rank() { # JOB R/N arguments...
+  local job=$1 place=$2
+  shift 2
+  "$ATTUNE" tune --device host --rank "$place" --job "$job" --json "$@" >"$WORK/$job.${place%/*}.json" 2>"$WORK/$job.${place%/*}.err"
+}
+all() { # JOB N arguments...: all at once; fails when one does
+  local job=$1 size=$2 pids=() status=0
+  shift 2
+  for ((r = 0; r < size; r++)); do
+    rank "$job" "$r/$size" "$@" &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
+  [ "$status" = 0 ] || { cat "$WORK/$job".*.err; fail "$job: a rank ended with $status"; }
+}
+
+echo "one problem's candidates are divided, and every rank ends with the choice of a process alone"
+"$ATTUNE" tune --device host --problem "$PROBLEM" --seed 3 --retry-blocked --json >"$WORK/alone.json" 2>/dev/null
+all divided 3 --problem "$PROBLEM" --seed 3
+answers divided 'same(row[0]["winner"] for row in rows)' "$WORK"/{alone,divided.0,divided.1,divided.2}.json
+D=("$WORK"/divided.{0,1,2}.json)
+answers divided '[r["rank"] for r in ranks] == [0, 1, 2] and all(r["size"] == 3 and r["divided"] == "candidates" for r in ranks)' "${D[@]}"
+answers divided 'all(row[0]["complete"] and row[0]["tried"] == row[0]["candidates"] == 14 for row in rows)' "${D[@]}"
+answers divided 'all(row[0]["ranks"]["answered"] == 2 and len(row[0]["ranks"]["journals"]) == 3 for row in rows)' "${D[@]}"
+answers divided 'sorted(len(outcomes(run)) for run in rows[0][0]["ranks"]["journals"])[0] >= 1 and sum(len(outcomes(run)) for run in rows[0][0]["ranks"]["journals"]) == 14 + 2' "${D[@]}"
+answers divided 'sum(not row[0]["ranks"]["adopted"] for row in rows) == 1 and sum(record["candidate"] == rows[0][0]["winner"] for record in records()) == 2' "${D[@]}"
+
+echo "a list of problems is dealt out, and every rank tells all choices"
+for n in 1 2 3 4 5; do echo "p$n: test.share elements=$((n * 8))"; done >"$WORK/list"
+echo "again: test.share elements=8" >>"$WORK/list"
+all dealt 2 --problems "$WORK/list"
+L=("$WORK"/dealt.{0,1}.json)
+answers dealt 'all([r["name"] for r in row] == ["p1", "p2", "p3", "p4", "p5"] for row in rows)' "${L[@]}"
+answers dealt '[r["winner"] for r in rows[0]] == [r["winner"] for r in rows[1]] and all(r["complete"] for row in rows for r in row)' "${L[@]}"
+answers dealt '[r.get("rank", 0) for r in rows[0]] == [0, 1, 0, 1, 0] and [r.get("rank", 1) for r in rows[1]] == [0, 1, 0, 1, 0]' "${L[@]}"
+answers dealt '[r["journal"] for r in rows[0]] == [r["journal"] for r in rows[1]] and len(set(r["journal"] for r in rows[0])) == 5' "${L[@]}"
+
+echo "a rank that is killed is waited for, then counted with what it has; one that comes late takes what was chosen"
+export ATTUNE_CACHE=$WORK/second
+# Rank 3 owns modes 8 and 9, rank 2 owns 5, 12 and 14, which are right. Rank 2 finds 5 right and dies; 8 would go before it.
+for mode in 8 5 12 14 2 3 6 11 4; do echo "mode=$mode"; done >"$WORK/order"
+K=(--problem "$PROBLEM" --candidates "$WORK/order" --peer-limit 1s)
+cat >"$WORK/slow-c++" <<'SLOW'
+#!/bin/sh
+case " $* " in *" -c "*) # the source comes on stdin
+  source=$(mktemp) && cat >"$source"
+  ! grep -q 'test_share_1[24]' "$source" || sleep 3
+  exec <"$source"
+  rm "$source" ;;
+esac
+exec c++ "$@"
+SLOW
+chmod +x "$WORK/slow-c++"
+ATTUNE_CXX=$WORK/slow-c++ "$ATTUNE" tune --device host --rank 2/4 --job killed "${K[@]}" >"$WORK/victim.log" 2>&1 &
+VICTIM=$!
+written() { cat "$ATTUNE_CACHE"/journals/*.jsonl 2>/dev/null | grep -c "$1" || true; }
+for ((i = 0; i < 1200 && $(written '"right"') < 1; i++)); do sleep 0.05; done
+kill -9 "$VICTIM"
+wait "$VICTIM" 2>/dev/null || true
+[ "$(written '"right"')" = 1 ] && [ "$(written '"end"')" = 0 ] || { cat "$WORK/victim.log"; fail "killed: not in the middle of its share"; }
+rank killed 0/4 "${K[@]}" &
+FIRST=$!
+rank killed 1/4 "${K[@]}" || fail "killed: rank 1: $(cat "$WORK/killed.1.err")"
+wait "$FIRST" || fail "killed: rank 0: $(cat "$WORK/killed.0.err")"
+A=("$WORK"/killed.{0,1}.json)
+answers killed 'all(row[0]["winner"] == "test.share/plain mode=5" for row in rows) and sum(not row[0]["ranks"]["adopted"] for row in rows) == 1' "${A[@]}"
+answers killed 'all([p["state"] for p in row[0]["ranks"]["peers"]] == ["answered", "lost", "absent"] for row in rows)' "${A[@]}"
+answers killed 'all(not row[0]["complete"] and row[0]["ranks"]["lost"] == 2 and len(row[0]["ranks"]["journals"]) == 3 for row in rows)' "${A[@]}"
+grep -q 'rank 2 is counted with what it has' "$WORK/killed.0.err" || fail "killed: rank 0 says nothing of rank 2"
+grep -q 'rank 3 left no journal' "$WORK/killed.0.err" || fail "killed: rank 0 says nothing of rank 3"
+rank killed 3/4 "${K[@]}" || fail "killed: rank 3: $(cat "$WORK/killed.3.err")"
+answers killed 'rows[0][0]["winner"] == "test.share/plain mode=5" and rows[0][0]["ranks"]["adopted"] and "right" in [l["outcome"] for l in journals()[rows[0][0]["ranks"]["journals"][0]] if l["kind"] == "outcome" and l["candidate"].endswith("mode=8")]' "$WORK/killed.3.json"
+answers killed 'len(records()) == 1 and records()[0]["candidate"] == rows[0][0]["winner"]' "$WORK/killed.3.json"
+
+echo "the problems of a rank that never came are done by the others, each by one"
+head -n 5 "$WORK/list" >"$WORK/five"
+rank left 0/3 --problems "$WORK/five" --peer-limit 1s &
+FIRST=$!
+rank left 1/3 --problems "$WORK/five" --peer-limit 1s || fail "left: rank 1: $(cat "$WORK/left.1.err")"
+wait "$FIRST" || fail "left: rank 0: $(cat "$WORK/left.0.err")"
+answers left 'all(len(row) == 5 for row in rows) and [r["winner"] for r in rows[0]] == [r["winner"] for r in rows[1]]' "$WORK"/left.{0,1}.json
+answers left '[r["journal"] for r in rows[0]] == [r["journal"] for r in rows[1]] and [(r.get("rank", 0), r.get("turn", 0)) for r in rows[0]] == [(0, 0), (1, 0), (2, 1), (0, 0), (1, 0)]' "$WORK"/left.{0,1}.json
+
+echo "what is no rank, or one that is there already, is refused"
+refuse() { # TEXT arguments...
+  local text=$1
+  shift
+  if "$ATTUNE" tune --problem "$PROBLEM" "$@" >"$WORK/refused" 2>&1; then fail "not refused: $*"; fi
+  grep -qF -e "$text" "$WORK/refused" || { cat "$WORK/refused"; fail "no word of '$text': $*"; }
+}
+refuse "has a journal of this problem already" --device host --rank 0/4 --job killed
+refuse "0 to 3" --device host --rank 4/4 --job other
+refuse "one device" --device host,host --rank 0/4 --job other
+refuse "--peer-limit" --device host --peer-limit 5s
+refuse "ranks of one job meet in the cache folder" --device host --rank 0/4 --job other --store /proc/nowhere
+echo "ranks.sh: all held"
