@@ -1,5 +1,5 @@
 /* files.c - whole files and safe folders. Every descriptor is close-on-exec; EINTR is retried. */
-#include "base/files.h"
+#include "base/files_private.h"
 
 #include "base/environment.h"
 
@@ -15,12 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-static attune_status open_error(const char *path, int errno_value, struct error *error)
+attune_status files_open_error(const char *path, int errno_value, struct error *error)
 {
     attune_status status = error_errno(error, errno_value, "%s", path);
     if (errno_value == ENOENT || errno_value == ENOTDIR) {
@@ -68,7 +67,7 @@ attune_status file_read(const char *path, size_t limit, struct buffer *into, str
     struct stat facts;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* non-blocking: a FIFO must not hang us */
     if (file < 0) {
-        return open_error(path, errno, error);
+        return files_open_error(path, errno, error);
     }
     if (fstat(file, &facts) != 0) {
         status = error_errno(error, errno, "%s", path);
@@ -102,7 +101,7 @@ attune_status file_read_private(const char *path, size_t limit, struct buffer *i
     struct stat facts;
     /* before opening: to open a device may already do something */
     if (lstat(path, &facts) != 0) {
-        return open_error(path, errno, error);
+        return files_open_error(path, errno, error);
     }
     attune_status status = check_private_file(&facts, limit, error);
     if (status != ATTUNE_OK) {
@@ -110,7 +109,7 @@ attune_status file_read_private(const char *path, size_t limit, struct buffer *i
     }
     int file = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (file < 0) {
-        return open_error(path, errno, error);
+        return files_open_error(path, errno, error);
     }
     if (fstat(file, &facts) != 0) {
         status = error_errno(error, errno, "%s", path);
@@ -193,90 +192,7 @@ bool file_read_fully(int file, void *bytes, size_t length)
     return true;
 }
 
-/* unique per host, process, thread and call: NFS gives no other exclusion */
-static void temporary_name(char *name, size_t bytes)
-{
-    static atomic_uint counter;
-    char host[33] = "";
-    if (gethostname(host, sizeof host - 1) != 0) {
-        host[0] = '\0';
-    }
-    host[sizeof host - 1] = '\0';
-    for (char *c = host; *c; c++) {
-        if (*c == '/') {
-            *c = '_';
-        }
-    }
-    uint32_t salt = 0;
-    if (getrandom(&salt, sizeof salt, GRND_NONBLOCK) != (ssize_t)sizeof salt) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        salt = (uint32_t)now.tv_nsec;
-    }
-    snprintf(name, bytes, FILE_TEMPORARY_PREFIX "%s-%ld-%ld-%u-%08x", host, (long)getpid(), (long)gettid(),
-             atomic_fetch_add(&counter, 1), salt);
-}
-
-/* The temporary gets the name unless something has it: 0, or an errno, EEXIST where something has. A link is what NFS
- * does once and for all; its reply may be lost and the call repeated, so that the count of links has the last word. */
-static int name_first(int folder, const char *temporary, int into, const char *name)
-{
-    struct stat facts;
-    if (linkat(folder, temporary, into, name, 0) == 0) {
-        return 0;
-    }
-    int failed = errno;
-    if (failed == EEXIST && fstatat(folder, temporary, &facts, AT_SYMLINK_NOFOLLOW) == 0 && facts.st_nlink == 2) {
-        return 0;
-    }
-    if (failed != EPERM && failed != EOPNOTSUPP && failed != ENOSYS && failed != EMLINK) {
-        return failed;
-    }
-    return renameat2(folder, temporary, into, name, RENAME_NOREPLACE) == 0 ? 0 : errno; /* no links on this one */
-}
-
-/* `folder` holds the temporary, `into` gets the name; both may be one. `first` NULL: what has the name is replaced. */
-static attune_status publish_between(int folder, int into, const char *path, const void *bytes, size_t length,
-                                     bool *first, struct error *error)
-{
-    attune_status status = ATTUNE_OK;
-    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    char temporary[128];
-    temporary_name(temporary, sizeof temporary);
-    int file = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (file < 0) {
-        return error_errno(error, errno, "%s: cannot create a file in its folder", path);
-    }
-    int failed = file_write_fully(file, bytes, length);
-    if (!failed && fsync(file) != 0) {
-        failed = errno;
-    }
-    if (close(file) != 0 && !failed) { /* NFS reports a full disk here */
-        failed = errno;
-    }
-    if (!failed && first != NULL) {
-        failed = name_first(folder, temporary, into, name);
-        *first = failed == 0;
-        unlinkat(folder, temporary, 0);
-        if (failed == EEXIST) {
-            return ATTUNE_OK;
-        }
-    } else if (!failed && renameat(folder, temporary, into, name) != 0) {
-        failed = errno;
-    }
-    if (failed) {
-        unlinkat(folder, temporary, 0);
-        return error_errno(error, failed, "%s: cannot write", path);
-    }
-    /* some file systems refuse to sync a folder; the rename is done either way */
-    if (fsync(into) != 0 && errno == EIO) {
-        status = error_errno(error, errno, "%s: cannot sync its folder", path);
-    }
-    return status;
-}
-
-/* the folder that `path` lies in, "." or "/" where the path says no more; the caller frees it */
-static char *folder_of(const char *path)
+char *files_folder_of(const char *path)
 {
     char *folder = strdup(path);
     char *slash = folder ? strrchr(folder, '/') : NULL;
@@ -289,24 +205,6 @@ static char *folder_of(const char *path)
     return folder;
 }
 
-attune_status file_publish(const char *path, const void *bytes, size_t length, struct error *error)
-{
-    char *name = folder_of(path);
-    if (!name) {
-        return error_no_memory(error);
-    }
-    attune_status status;
-    int folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) {
-        status = open_error(name, errno, error);
-    } else {
-        status = publish_between(folder, folder, path, bytes, length, NULL, error);
-        close(folder);
-    }
-    free(name);
-    return status;
-}
-
 attune_status file_check_output(const char *path, struct error *error)
 {
     struct stat facts;
@@ -317,21 +215,21 @@ attune_status file_check_output(const char *path, struct error *error)
         if (S_ISDIR(facts.st_mode)) {
             return error_set(error, ATTUNE_INVALID, "%s is a folder; name a file", path);
         }
-        return access(path, W_OK) == 0 ? ATTUNE_OK : open_error(path, errno, error);
+        return access(path, W_OK) == 0 ? ATTUNE_OK : files_open_error(path, errno, error);
     }
     struct stat link;
     if (errno != ENOENT || (lstat(path, &link) == 0 && S_ISLNK(link.st_mode))) {
-        return open_error(path, errno, error); /* also a link to nothing or to itself */
+        return files_open_error(path, errno, error); /* also a link to nothing or to itself */
     }
-    char *folder = folder_of(path);
+    char *folder = files_folder_of(path);
     if (folder == NULL) {
         return error_no_memory(error);
     }
     attune_status status = ATTUNE_OK;
     if (stat(folder, &facts) != 0 || access(folder, W_OK | X_OK) != 0) {
-        status = open_error(path, errno, error);
+        status = files_open_error(path, errno, error);
     } else if (!S_ISDIR(facts.st_mode)) {
-        status = open_error(path, ENOTDIR, error);
+        status = files_open_error(path, ENOTDIR, error);
     }
     free(folder);
     return status;
@@ -346,7 +244,7 @@ attune_status file_write(const char *path, const void *bytes, size_t length, str
         return error_set(error, ATTUNE_IO, "%s: nobody reads this FIFO; start its reader first or name a file", path);
     }
     if (file < 0) {
-        return open_error(path, errno, error);
+        return files_open_error(path, errno, error);
     }
     int flags = fcntl(file, F_GETFL);
     if (flags >= 0) {
@@ -395,7 +293,7 @@ attune_status folder_make(const char *path, struct error *error)
 }
 
 /* opens a private folder of ours; -1 with the reason */
-static int open_private(const char *path, struct error *error)
+int files_open_private(const char *path, struct error *error)
 {
     struct stat facts;
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -405,7 +303,7 @@ static int open_private(const char *path, struct error *error)
         if (lstat(path, &link) == 0 && S_ISLNK(link.st_mode)) {
             error_set(error, ATTUNE_INVALID, "%s is a symbolic link; name the folder itself", path);
         } else {
-            open_error(path, reason, error);
+            files_open_error(path, reason, error);
         }
         return -1;
     }
@@ -427,7 +325,7 @@ static int open_private(const char *path, struct error *error)
 attune_status folder_check_private(const char *path, struct error *error)
 {
     struct error why = {.message = ""};
-    int folder = open_private(path, &why);
+    int folder = files_open_private(path, &why);
     if (folder < 0) {
         return error_set(error, why.status, "%s", why.message);
     }
@@ -458,46 +356,9 @@ attune_status folder_check_links(const char *path, struct error *error)
     return status;
 }
 
-static attune_status publish_private(const char *temporary_folder, const char *path, const void *bytes, size_t length,
-                                     bool *first, struct error *error)
-{
-    struct error why = {.message = ""};
-    char *name = folder_of(path);
-    if (!name) {
-        return error_no_memory(error);
-    }
-    attune_status status;
-    int temporary = open_private(temporary_folder, &why);
-    int folder = temporary < 0 ? -1 : open_private(name, &why);
-    if (folder < 0) {
-        status = error_set(error, why.status, "%s", why.message);
-    } else {
-        status = publish_between(temporary, folder, path, bytes, length, first, error);
-        close(folder);
-    }
-    if (temporary >= 0) {
-        close(temporary);
-    }
-    free(name);
-    return status;
-}
-
-attune_status file_publish_private(const char *temporary_folder, const char *path, const void *bytes, size_t length,
-                                   struct error *error)
-{
-    return publish_private(temporary_folder, path, bytes, length, NULL, error);
-}
-
-attune_status file_publish_first(const char *temporary_folder, const char *path, const void *bytes, size_t length,
-                                 bool *first, struct error *error)
-{
-    *first = false;
-    return publish_private(temporary_folder, path, bytes, length, first, error);
-}
-
 void folder_sweep(const char *path, int64_t older_than_seconds)
 {
-    int folder = open_private(path, NULL);
+    int folder = files_open_private(path, NULL);
     DIR *stream = folder >= 0 ? fdopendir(folder) : NULL;
     if (!stream) {
         if (folder >= 0) {
