@@ -1,11 +1,22 @@
 /* cmd_explain.c - `attune explain`: which plan a call would get, and why. Asks the runtime's own choice, compiles
  * nothing. */
+#include "autotune/objects.h"
+#include "cli/explain_run.h"
 #include "cli/session.h"
 #include "cli/table.h"
 #include "runtime/context.h"
 
+#include <string.h>
+
 static const struct option options[] = {
-    CLI_OPTION_PROBLEM, CLI_OPTION_DEVICE, CLI_OPTION_STORE, CLI_OPTION_JSON, CLI_OPTION_HELP, {0},
+    CLI_OPTION_PROBLEM,
+    {"candidate", 0, OPTION_TEXT, false, "TEXT",
+     "why this one is out, or where it stands: a name, name=value words, an id or its first digits"},
+    CLI_OPTION_DEVICE,
+    CLI_OPTION_STORE,
+    CLI_OPTION_JSON,
+    CLI_OPTION_HELP,
+    {0},
 };
 
 static json_t *describe_choice(const struct choice *choice)
@@ -29,15 +40,60 @@ static json_t *describe_choice(const struct choice *choice)
     return row;
 }
 
-/* what a call without a stored plan would compile */
-static void describe_default(struct cli *cli, const struct problem *problem, const struct target *target)
+static json_t *describe_blocked(const struct blocked *blocked)
+{
+    json_t *row = json_object();
+    json_set_text(row, "outcome", blocked->outcome);
+    json_set_text(row, "reason", blocked->reason);
+    return row;
+}
+
+static json_t *describe_passed(const struct passed_over *passed)
+{
+    json_t *row = describe_blocked(&passed->blocked);
+    json_set_text(row, "problem", passed->record.problem);
+    json_set_text(row, "candidate", passed->record.candidate);
+    json_set_text(row, "record", passed->record.kind == RECORD_TUNED ? "tuned" : "default");
+    json_set_text(row, "run", passed->record.run);
+    json_set_real(row, "winner_microseconds", passed->record.winner_microseconds);
+    return row;
+}
+
+/* Would a compile of the candidate be refused, for what its object did before? The object's name depends on the
+ * compiler that is here; where there is none, on what another made of the same source. */
+static bool is_blocked(struct cli *cli, const struct session *session, const struct problem *problem,
+                       const struct candidate *candidate, struct blocked *blocked)
+{
+    const attune_context *context = session->context;
+    const struct target *target = &session->device->facts.target;
+    struct object_road road = {.store = context->store, .target = *target};
+    struct object_job job = {0};
+    struct expansion scratch = {0};
+    bool known = context->has_jit && context->jit.identity != NULL &&
+                 context->jit.identity(context->jit.data, target, road.identity, NULL) == ATTUNE_OK;
+    bool found = object_expand(cli->generator, &road, candidate, problem, &scratch, &job, NULL) == ATTUNE_OK;
+    if (found && !known) {
+        found = store_object_find_source(context->store, &job.source_key, &job.object, NULL) == ATTUNE_OK;
+    }
+    found = found && store_blocked_get(context->store, &job.object, blocked, NULL) == ATTUNE_OK;
+    expansion_free(&scratch);
+    object_job_free(&job);
+    return found;
+}
+
+/* what a call without a stored plan would compile, and whether it would be refused */
+static void describe_default(struct cli *cli, const struct session *session, const struct problem *problem)
 {
     struct candidate candidate;
     struct error error = {0};
     char name[CANDIDATE_TEXT_BYTES];
-    if (candidate_default(cli->generator, problem, target, &candidate, &error) == ATTUNE_OK) {
+    struct blocked blocked;
+    if (candidate_default(cli->generator, problem, &session->device->facts.target, &candidate, &error) == ATTUNE_OK) {
         candidate_format(&candidate, name);
         json_set_text(cli->result, "default", name);
+        if (is_blocked(cli, session, problem, &candidate, &blocked)) {
+            json_object_set_new(cli->result, "default_blocked", describe_blocked(&blocked));
+        }
     } else {
         json_set_text(cli->result, "default_refused", error.message);
     }
@@ -79,6 +135,23 @@ static void print_records(const json_t *records)
     table_end(&table, stdout);
 }
 
+static void print_passed(const json_t *passed)
+{
+    struct table table;
+    size_t index;
+    json_t *row;
+    table_begin(&table, "  record|>winner µs|run|problem|why");
+    json_array_foreach(passed, index, row)
+    {
+        table_cell(&table, "  %s", text_of(row, "record"));
+        print_microseconds(&table, json_object_get(row, "winner_microseconds"));
+        table_cell(&table, "%.8s", text_of(row, "run"));
+        table_cell(&table, "%s", text_of(row, "problem"));
+        table_cell(&table, "%s before: %s", text_of(row, "outcome"), text_of(row, "reason"));
+    }
+    table_end(&table, stdout);
+}
+
 static void print(const json_t *result)
 {
     const json_t *plan = json_object_get(result, "plan");
@@ -94,8 +167,13 @@ static void print(const json_t *result)
     } else {
         printf("no plan is stored: %s\n", text_of(result, "why"));
     }
+    const json_t *blocked = json_object_get(result, "default_blocked"),
+                 *passed = json_object_get(result, "passed_over");
     if (json_object_get(result, "default") != NULL) {
         printf("the default candidate is %s\n", text_of(result, "default"));
+        if (blocked != NULL) {
+            printf("  it is blocked, %s before: %s\n", text_of(blocked, "outcome"), text_of(blocked, "reason"));
+        }
     } else {
         printf("there is no default candidate: %s\n", text_of(result, "default_refused"));
     }
@@ -103,6 +181,11 @@ static void print(const json_t *result)
         printf("\nrecords considered, best first\n");
         print_records(records);
     }
+    if (json_array_size(passed) > 0) {
+        printf("\npassed over, since nobody should launch their objects\n");
+        print_passed(passed);
+    }
+    explain_run_print(result);
 }
 
 static const char *why(const attune_plan_info *info, const struct choices *choices)
@@ -129,6 +212,67 @@ static void ask_compiler(const struct session *session)
     if (context->has_jit && context->jit.identity != NULL) {
         (void)context->jit.identity(context->jit.data, &session->device->facts.target, identity, NULL);
     }
+}
+
+/* why there is no plan where nobody compiles */
+static void explain_miss(struct cli *cli)
+{
+    static const char nothing[] = "nothing is stored for this specialisation on this device";
+    const json_t *blocked = json_object_get(cli->result, "default_blocked");
+    struct buffer text = BUFFER_INIT;
+    if (json_object_get(cli->result, "default") == NULL) {
+        buffer_format(&text, "%s, and nothing can be compiled for it", nothing);
+    } else if (blocked != NULL) {
+        buffer_format(
+            &text,
+            "%s, and the default candidate is blocked: it was %s before (%s). A first call would be refused, or "
+            "tune with ATTUNE_JIT=tune; `attune cache prune --blocked` lets the default be tried again",
+            nothing, text_of(blocked, "outcome"), text_of(blocked, "reason"));
+    } else {
+        buffer_format(
+            &text,
+            "%s: a first call would compile the default candidate, or tune with ATTUNE_JIT=tune, or fail with "
+            "ATTUNE_JIT=forbid",
+            nothing);
+    }
+    json_set_text(cli->result, "why", buffer_string(&text));
+    buffer_free(&text);
+}
+
+/* the plan that a call would get, or why it gets none; `info` stays empty then */
+static attune_status explain_choice(struct cli *cli, struct session *session, const struct problem *problem,
+                                    const struct choices *choices, attune_plan_info *info, struct error *error)
+{
+    attune_plan *plan = NULL;
+    struct error missing = {0};
+    attune_status status = session_prepare(session, problem, NULL, &plan, info, &missing);
+    if (status == ATTUNE_OK) {
+        json_object_set_new(cli->result, "plan", describe_plan(info));
+        json_set_text(cli->result, "why", why(info, choices));
+    } else if (status == ATTUNE_FORBIDDEN) { /* explaining compiles nothing: a miss is the answer */
+        explain_miss(cli);
+    } else if (status == ATTUNE_NOT_FOUND || status == ATTUNE_UNSUPPORTED) {
+        json_set_text(cli->result, "why", missing.message);
+    } else {
+        return error_set(error, status, "%s", missing.message);
+    }
+    attune_plan_destroy(plan);
+    return ATTUNE_OK;
+}
+
+/* the record that a plan was made from; NULL without one */
+static const struct record *record_of(const struct choices *choices, const attune_plan_info *info)
+{
+    for (int i = 0; i < choices->count; i++) {
+        const struct record *record = &choices->items[i]->record;
+        char object[DIGEST_HEX_BYTES];
+        digest_hex(&record->object, object);
+        if (choices->items[i]->rung == info->rung && strcmp(object, info->object) == 0 &&
+            strcmp(record->candidate, info->candidate) == 0) {
+            return record;
+        }
+    }
+    return NULL;
 }
 
 static attune_status explain(struct cli *cli, struct session *session, const struct problem *problem,
@@ -160,33 +304,35 @@ static attune_status explain(struct cli *cli, struct session *session, const str
     json_set_text(cli->result, "target", target);
     json_set_text(cli->result, "searched", buffer_string(&searched));
     buffer_free(&searched);
-    describe_default(cli, problem, &session->device->facts.target);
+    describe_default(cli, session, problem);
     json_t *records = json_array();
     for (int i = 0; i < choices->count; i++) {
         json_array_append_new(records, describe_choice(choices->items[i]));
     }
     json_object_set_new(cli->result, "records", records);
-    attune_plan *plan = NULL;
-    attune_plan_info info;
-    struct error missing = {0};
-    status = session_prepare(session, problem, NULL, &plan, &info, &missing);
-    if (status == ATTUNE_OK) {
-        json_object_set_new(cli->result, "plan", describe_plan(&info));
-        json_set_text(cli->result, "why", why(&info, choices));
-    } else if (status == ATTUNE_FORBIDDEN) { /* explaining compiles nothing: a miss is the answer */
-        json_set_text(
-            cli->result, "why",
-            json_object_get(cli->result, "default") == NULL
-                ? "nothing is stored for this specialisation on this device, and nothing can be compiled for it"
-                : "nothing is stored for this specialisation on this device: a first call would compile the default "
-                  "candidate, or tune with ATTUNE_JIT=tune, or fail with ATTUNE_JIT=forbid");
-    } else if (status == ATTUNE_NOT_FOUND || status == ATTUNE_UNSUPPORTED) {
-        json_set_text(cli->result, "why", missing.message);
-    } else {
-        return error_set(error, status, "%s", missing.message);
+    json_t *passed = json_array();
+    for (int i = 0; i < choices->blocked; i++) {
+        json_array_append_new(passed, describe_passed(choices->passed[i]));
     }
-    attune_plan_destroy(plan);
-    return ATTUNE_OK;
+    json_object_set_new(cli->result, "passed_over", passed);
+    attune_plan_info info = {.candidate = ""};
+    status = explain_choice(cli, session, problem, choices, &info, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    const struct record *served = record_of(choices, &info);
+    return explain_run(
+        &(struct explained_run){
+            .cli = cli,
+            .store = session->context->store,
+            .problem = problem,
+            .device = &session->device->facts,
+            .record = served != NULL && served->kind == RECORD_TUNED ? served : NULL,
+            .served = info.candidate,
+            .standard = text_of(cli->result, "default"),
+            .asked = options_text(&cli->options, "candidate"),
+        },
+        error);
 }
 
 static attune_status run(struct cli *cli, struct error *error)
@@ -212,10 +358,12 @@ static attune_status run(struct cli *cli, struct error *error)
 
 const struct command command_explain = {
     .name = "explain",
-    .usage = "--problem P [--device D] [--store FOLDER]",
+    .usage = "--problem P [--candidate C] [--device D] [--store FOLDER]",
     .summary = "which plan a call would get, and why",
-    .help = "Shows the rung (exact, near, default), the candidate and its object, and every record considered, best "
-            "first.\n"
+    .help = "Shows the rung (exact, near, default), the candidate and its object, every record considered, best first, "
+            "and\n"
+            "those passed over. From the tuning run that made the record: what the default would cost, the candidates\n"
+            "nearest in time, and why others were out, each reason with an example.\n"
             "Distance: sum of |log2| of the ratios of batch times heads, seqlen_q and seqlen_k. Compiles nothing.\n",
     .options = options,
     .run = run,

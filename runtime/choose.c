@@ -12,6 +12,10 @@ void choices_free(struct choices *choices)
     for (int i = 0; i < choices->count; i++) {
         free(choices->items[i]);
     }
+    for (int i = 0; i < choices->blocked; i++) {
+        free(choices->passed[i]);
+    }
+    free(choices->passed);
     free(choices->items);
     memset(choices, 0, sizeof *choices);
 }
@@ -188,18 +192,35 @@ bool choose_note_compiler(const attune_device *device, const struct record *reco
     return true;
 }
 
+/* what was found out since, or on the way to another shape */
+static attune_status pass_over(struct choices *choices, const struct record *record, const struct blocked *blocked,
+                               struct error *error)
+{
+    struct passed_over *passed = malloc(sizeof *passed);
+    struct passed_over **grown =
+        passed != NULL ? realloc(choices->passed, ((size_t)choices->blocked + 1) * sizeof(struct passed_over *)) : NULL;
+    if (grown == NULL) {
+        free(passed);
+        return error_no_memory(error);
+    }
+    *passed = (struct passed_over){.record = *record, .blocked = *blocked};
+    passed->record.schema = NULL;
+    choices->passed = grown;
+    grown[choices->blocked] = passed;
+    if (choices->blocked++ == 0) {
+        snprintf(choices->why_blocked, sizeof choices->why_blocked, "%.200s %s before: %.500s", record->candidate,
+                 blocked->outcome, blocked->reason);
+    }
+    return ATTUNE_OK;
+}
+
 /* the record becomes a choice, or not; takes nothing */
 static attune_status consider(struct gathering *g, const struct record *record, struct error *error)
 {
     struct problem its;
     struct blocked blocked;
     if (store_blocked_get(g->device->context->store, &record->object, &blocked, NULL) == ATTUNE_OK) {
-        /* found out since, or on the way to another shape */
-        if (g->choices->blocked++ == 0) {
-            snprintf(g->choices->why_blocked, sizeof g->choices->why_blocked, "%.200s %s before: %.500s",
-                     record->candidate, blocked.outcome, blocked.reason);
-        }
-        return ATTUNE_OK;
+        return pass_over(g->choices, record, &blocked, error);
     }
     if ((g->candidate != NULL && strcmp(g->candidate, record->candidate) != 0) ||
         choice_fits(g->device, record, g->problem, NULL) != ATTUNE_OK ||

@@ -119,12 +119,17 @@ struct choice {
     bool other_compiler; /* than the one here, as far as that is known */
     char note[CHOICE_NOTE_BYTES];
 };
+struct passed_over {        /* a record whose object nobody should launch */
+    struct record record;   /* no schema */
+    struct blocked blocked; /* why */
+};
 struct choices {
     struct choice **items; /* best first */
     int count;
     attune_rung best_dropped; /* highest rung that lowest_rung ruled out; 0 none */
-    int blocked;              /* records passed over since nobody should launch their objects */
-    char why_blocked[768];    /* the first one's name, what it did and why */
+    struct passed_over **passed;
+    int blocked;           /* of them */
+    char why_blocked[768]; /* the first one's name, what it did and why */
 };
 /* every stored record that can serve the problem, best first. `candidate` not NULL: only records of exactly that one */
 attune_status choose_records(attune_device *device, const struct problem *problem, attune_rung lowest,

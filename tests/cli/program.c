@@ -146,6 +146,8 @@ static bool is_volatile(const char *key)
                                        "device_name",
                                        "driver",
                                        "run",
+                                       "searched",
+                                       "started",
                                        "compiled_per_minute",
                                        "verified_per_minute",
                                        "timed_per_minute",

@@ -1,0 +1,29 @@
+/* explain_run.h - what `attune explain` tells from a tuning run: who else was measured, why others were out, what the
+ * default would cost, and where one candidate stands. */
+#ifndef CLI_EXPLAIN_RUN_H
+#define CLI_EXPLAIN_RUN_H
+
+#include "autotune/history.h"
+#include "cli/cli.h"
+#include "runtime/context.h"
+
+struct explained_run {
+    struct cli *cli;
+    struct store *store;
+    const struct problem *problem;
+    const struct driver_device *device;
+    const struct record *record; /* of the plan, when tuning made it; NULL: the newest run of the problem is told of */
+    const char *served;          /* name of the plan's candidate; "": none */
+    const char *standard;        /* name of the default candidate; "": none */
+    const char *asked;           /* --candidate: a name, k=v words, an id or its first digits; NULL: not asked */
+};
+
+/* Adds "tuning" to the result: {"run", "journal": "there"|"gone"|"unreadable"|"none", "reason", "problem", "state",
+ * "listed", "looked_at", "looks", "timed", "nearest": [...], "default", "out": [kinds], "constraints",
+ * "constraints_from"}; and "candidate" where one was asked for. ATTUNE_INVALID and ATTUNE_NOT_FOUND for a candidate
+ * that there is not. */
+attune_status explain_run(const struct explained_run *explained, struct error *error);
+/* the same for people, from the result */
+void explain_run_print(const json_t *result);
+
+#endif
