@@ -87,6 +87,8 @@ wait "$FIRST" || fail "left: rank 0: $(cat "$WORK/left.0.err")"
 answers left 'all(len(row) == 5 for row in rows) and [r["winner"] for r in rows[0]] == [r["winner"] for r in rows[1]]' "$WORK"/left.{0,1}.json
 answers left '[r["journal"] for r in rows[0]] == [r["journal"] for r in rows[1]] and [(r.get("rank", 0), r.get("turn", 0)) for r in rows[0]] == [(0, 0), (1, 0), (2, 1), (0, 0), (1, 0)]' "$WORK"/left.{0,1}.json
 
+answers left 'sum(not row[2]["ranks"]["adopted"] for row in rows) == 1 and [l["kind"] for l in journals()[rows[0][2]["ranks"]["journals"][0]]].count("begin") == 1' "$WORK"/left.{0,1}.json
+
 echo "what is no rank, or one that is there already, is refused"
 refuse() { # TEXT arguments...
   local text=$1
