@@ -64,8 +64,8 @@ attune_status object_expand(struct generator *generator, const struct object_roa
     job->launch = scratch->launch;
     job->template_digest = scratch->template_digest;
     const struct object_key key = {
-        .shown = buffer_string(&scratch->shown),
-        .shown_bytes = scratch->shown.length,
+        .shown = buffer_string(&scratch->keyed),
+        .shown_bytes = scratch->keyed.length,
         .vocabulary = scratch->vocabulary_digest,
         .options = compiler_options_text(&road->target, COMPILER_AUTO, road->sanitize, 0),
         .target = road->target,

@@ -42,7 +42,7 @@ void store_warn_memory(const struct store *store, const struct error *error);
 
 /* ---- keys ---- */
 struct object_key {
-    const char *shown; /* source as shown, without #line */
+    const char *shown; /* source as shown, without #line and the digest of the template's files, and the launch */
     size_t shown_bytes;
     struct digest vocabulary;
     const char *options;  /* compiler_options_text */

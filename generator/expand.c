@@ -1,7 +1,8 @@
 /* expand.c - from a candidate to source text and launch descriptor.
  *
  * Order of the text: head comment, vocabulary, the template's output. `shown` names the vocabulary with its digest
- * instead of holding it and has no #line: it is what people read and what object keys hash.
+ * instead of holding it and has no #line: it is what people read. Object keys hash the same but for the digest of the
+ * template's files, so that an edit makes other objects of those candidates alone whose text or launch it changes.
  */
 #include "generator/generator_private.h"
 
@@ -14,6 +15,7 @@ enum { COMMENT_COLUMNS = 118, DIGEST_SHOWN = 16 };
 void expansion_free(struct expansion *expansion)
 {
     buffer_free(&expansion->shown);
+    buffer_free(&expansion->keyed);
     buffer_free(&expansion->compile);
 }
 
@@ -53,10 +55,26 @@ static attune_status append_head(const struct kernel_template *of, const struct 
     snprintf(line, sizeof line, "candidate %s for %s", id, target_text);
     append_comment(expansion, line);
     append_comment(expansion, specialisation);
+    buffer_append(&expansion->keyed, expansion->shown.data, expansion->shown.length);
     snprintf(line, sizeof line, "templates/%s %.*s", of->file, DIGEST_SHOWN, of->digest_hex);
     append_comment(expansion, line);
     buffer_append(&expansion->compile, expansion->shown.data, expansion->shown.length);
     return ATTUNE_OK;
+}
+
+/* after the head's part, which is there: the rest of `shown`, and the launch */
+static attune_status append_keyed(struct expansion *expansion, size_t head_bytes, struct error *error)
+{
+    json_t *launch = launch_to_json(&expansion->launch);
+    char *text = launch != NULL ? json_dumps(launch, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    json_decref(launch);
+    if (text == NULL) {
+        return error_no_memory(error);
+    }
+    buffer_append(&expansion->keyed, expansion->shown.data + head_bytes, expansion->shown.length - head_bytes);
+    buffer_text(&expansion->keyed, text);
+    free(text);
+    return buffer_ok(&expansion->keyed, error);
 }
 
 /* ---- vocabularies: read once, by the name that the target's facts give ---- */
@@ -206,7 +224,9 @@ attune_status candidate_expand(struct generator *generator, const struct candida
     struct kernel_template *of;
     struct expanding expanding = {.expansion = expansion, .reason = BUFFER_INIT};
     buffer_clear(&expansion->shown);
+    buffer_clear(&expansion->keyed);
     buffer_clear(&expansion->compile);
+    size_t head_bytes = 0;
     attune_status status = family_find(generator, candidate->family, &family, error);
     if (status == ATTUNE_OK && strcmp(problem->schema->family, family->name) != 0) {
         status = error_set(error, ATTUNE_INVALID, "the candidate is of family %s, the problem of %s", family->name,
@@ -224,6 +244,7 @@ attune_status candidate_expand(struct generator *generator, const struct candida
     }
     if (status == ATTUNE_OK) {
         status = append_head(of, candidate, problem, target, expansion, error);
+        head_bytes = expansion->shown.length;
     }
     if (status == ATTUNE_OK) {
         expanding.call = (struct call){generator, family, of, problem, target, NULL, error};
@@ -236,10 +257,14 @@ attune_status candidate_expand(struct generator *generator, const struct candida
     if (status == ATTUNE_OK) {
         status = buffer_ok(&expansion->compile, error);
     }
+    if (status == ATTUNE_OK) {
+        status = append_keyed(expansion, head_bytes, error);
+    }
     json_decref(expanding.launch);
     buffer_free(&expanding.reason);
     if (status != ATTUNE_OK) {
         buffer_clear(&expansion->shown);
+        buffer_clear(&expansion->keyed);
         buffer_clear(&expansion->compile);
     }
     return status;

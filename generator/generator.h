@@ -106,8 +106,9 @@ attune_status candidate_cover(struct generator *generator, const struct problem 
 
 /* ---- source ---- */
 struct expansion {
-    struct buffer
-        shown; /* the product: head comment, vocabulary include line, kernel. What people read and what is hashed */
+    struct buffer shown;   /* the product: head comment, vocabulary include line, kernel. What people read */
+    struct buffer keyed;   /* what an object's name depends on: `shown` without the line that tells the digest of the
+                              template's files, which any edit changes, and the launch descriptor */
     struct buffer compile; /* vocabulary + kernel with #line directives that name templates/FILE: what compilers get */
     struct launch launch;
     struct digest template_digest; /* of the template's and family's bytes */

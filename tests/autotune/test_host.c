@@ -350,7 +350,8 @@ static attune_status tune_double(struct parts *parts, const char *factor, struct
     if (problem_parse(generator_schema(generator, "double"), "double n=300", &problem, error) != ATTUNE_OK) {
         fail_msg("%s", error->message);
     }
-    const struct tune_options options = {.device = "host", .seed = 1};
+    /* another reference makes no other objects: what was wrong by it is tried again when asked */
+    const struct tune_options options = {.device = "host", .seed = 1, .retry_blocked = true};
     attune_status status =
         tune_run(generator, parts->pool, parts->store, &problem, &options, NULL, NULL, result, error);
     generator_destroy(generator);
