@@ -28,15 +28,20 @@ static double truth(const char *kernel, const void *object, size_t bytes)
     return truth_of(object, bytes);
 }
 
+static void parse_problem(struct problem *problem)
+{
+    assert_int_equal(problem_parse(schema_attention_forward(),
+                                   "attention.forward dtype=f16 heads=1 seqlen_q=9 seqlen_k=20 head_dim=16", problem,
+                                   NULL),
+                     ATTUNE_OK);
+}
+
 static void tune(struct parts *parts, const struct driver *driver, const struct tune_options *options,
                  tune_report report, void *data, struct tune_result *result)
 {
     struct problem problem;
     struct error error = {0};
-    assert_int_equal(problem_parse(schema_attention_forward(),
-                                   "attention.forward dtype=f16 heads=1 seqlen_q=9 seqlen_k=20 head_dim=16", &problem,
-                                   NULL),
-                     ATTUNE_OK);
+    parse_problem(&problem);
     attune_status status = tune_run_on(driver, 0, parts->generator, parts->pool, parts->store, &problem, options,
                                        report, data, result, &error);
     if (status == ATTUNE_NO_TOOLCHAIN) {
@@ -138,7 +143,33 @@ static void a_dead_device_ends_with_the_best_so_far(void **state)
     assert_string_equal(result.outcomes[1].outcome, "crashed");
     assert_string_equal(result.outcomes[2].outcome, "not-tried");
     assert_string_equal(result.record.candidate, result.outcomes[0].candidate);
+    assert_int_equal(result.ending, TUNE_DEVICE_LOST);
     tune_result_free(&result);
+}
+
+/* there is no result then, but it is told why: who has other devices goes on with those */
+static void a_device_dead_from_the_start_is_told_from_a_bad_problem(void **state)
+{
+    struct parts *parts = *state;
+    struct driver driver = scripted_driver(truth);
+    struct tune_result result;
+    struct problem problem;
+    struct error error = {.message = ""};
+    struct store *store; /* its own: the default, in whose hands the device died, is blocked there */
+    char folder[600];
+    const struct tune_options options = {.budget_candidates = 4, .seed = 1};
+    snprintf(folder, sizeof folder, "%s/dead", parts->folder);
+    assert_int_equal(store_open(folder, &store, &error), ATTUNE_OK);
+    parse_problem(&problem);
+    scripted.die_after = 1;
+    attune_status status =
+        tune_run_on(&driver, 0, parts->generator, parts->pool, store, &problem, &options, NULL, NULL, &result, &error);
+    store_close(store);
+    if (status == ATTUNE_NO_TOOLCHAIN) {
+        skip();
+    }
+    assert_int_not_equal(status, ATTUNE_OK);
+    assert_int_equal(result.ending, TUNE_DEVICE_LOST);
 }
 
 static void a_budget_of_no_time_still_looks_at_the_default(void **state)
@@ -162,6 +193,7 @@ int main(void)
         cmocka_unit_test(unusable_times_change_no_winner),
         cmocka_unit_test(a_stopped_run_publishes_the_best_so_far),
         cmocka_unit_test(a_dead_device_ends_with_the_best_so_far),
+        cmocka_unit_test(a_device_dead_from_the_start_is_told_from_a_bad_problem),
         cmocka_unit_test(a_budget_of_no_time_still_looks_at_the_default),
     };
     return cmocka_run_group_tests_name("timed", tests, parts_set_up, parts_tear_down);
