@@ -92,6 +92,41 @@ static void devices_are_named_and_checked(void **state)
     exits_with(EXIT_IS_USAGE);
 }
 
+/* on a stand-in for libcuda, which has two different GPUs */
+static void plan_on(const char *devices, int code)
+{
+    char script[4096];
+    snprintf(script, sizeof script,
+             "ATTUNE_CUDA_LIBRARY='" FAKE_CUDA "' \"$0\" tune --problem 'test.scale elements=10,20' --dry-run --json "
+             "--device %s",
+             devices);
+    attune_in_shell(script);
+    exits_with(code);
+}
+
+static void gpus_are_grouped_by_what_they_are(void **state)
+{
+    (void)state;
+    static const char *const wanted[][4] = {{"all", "cuda:0", "cuda:1", NULL},
+                                            {"cuda:1,host,cuda", "cuda:1", "host", "cuda:0"},
+                                            {"host,cuda:1,host", "host", "cuda:1", NULL}};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        plan_on(wanted[i][0], EXIT_IS_DONE);
+        const json_t *plan = json_object_get(answer(), "plan");
+        const size_t groups = wanted[i][3] != NULL ? 3 : 2; /* each tunes both problems */
+        assert_int_equal(json_array_size(plan), 2 * groups);
+        for (size_t row = 0; row < 2 * groups; row++) {
+            const json_t *devices = json_object_get(json_array_get(plan, row), "devices");
+            assert_string_equal(json_string_value(json_array_get(devices, 0)), wanted[i][1 + row % groups]);
+            /* the host named twice is one group of two */
+            assert_int_equal(json_array_size(devices), i == 2 && row % groups == 0 ? 2 : 1);
+        }
+    }
+    plan_on("cuda:0,cuda:1,cuda:0", EXIT_IS_USAGE);
+    complains("cuda:0 twice");
+    plan_on("cuda:0,cuda:2", EXIT_IS_MISSING);
+}
+
 static void ranges_are_problems_with_names(void **state)
 {
     (void)state;
@@ -329,6 +364,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(several_devices_share_a_list),
         cmocka_unit_test(devices_are_named_and_checked),
+        cmocka_unit_test(gpus_are_grouped_by_what_they_are),
         cmocka_unit_test(ranges_are_problems_with_names),
         cmocka_unit_test(one_problem_commands_name_the_range),
         cmocka_unit_test(a_trace_is_planned_by_share),
