@@ -17,10 +17,11 @@ enum {
     SPREAD_SAMPLE = 24, /* each the best of so many random ones */
     EXPLORE_EVERY = 6,  /* of the proposals one goes where least is known */
     FIT_POINTS = 128,
-    HOPELESS_IN_A_ROW = 12 /* refusals that end the search: it proposes the best there is */
+    HOPELESS_IN_A_ROW = 32 /* proposals without promise that end the search; more than are under way at once */
 };
 static const double slow_limit = 1.1;     /* log; what is slower than three times the best is merely slow */
 static const double first_variance = 0.1; /* of log times, before there are any */
+static const double least_promise = 1e-4; /* log; an expected improvement by less is none */
 static const double doubts = 3.0;         /* standard deviations that must not reach the best for a refusal */
 
 struct search_model {
@@ -252,19 +253,21 @@ static double improvement(double gain, double spread)
     return gain * 0.5 * erfc(-z * 0.7071067811865476) + spread * 0.3989422804014327 * exp(-0.5 * z * z);
 }
 
-static int pick_best(struct search *search, bool explore)
+/* *most is what the choice promises: an improvement, or a bound of one */
+static int pick_best(const struct search *search, bool explore, double *most)
 {
     const struct search_model *model = search->model;
-    double best = best_log(search), most = -INFINITY;
+    double best = best_log(search);
     int chosen = -1;
+    *most = -INFINITY;
     for (int i = 0; i < search->space.count; i++) {
         if (search->states[i] != POINT_UNSEEN) {
             continue;
         }
         double spread = spread_of(model, i), gain = best - expected_log(model, i);
         double score = explore ? gain + 2.0 * spread : improvement(gain, spread);
-        if (score > most) {
-            most = score;
+        if (score > *most) {
+            *most = score;
             chosen = i;
         }
     }
@@ -280,7 +283,17 @@ int search_model_pick(struct search *search)
         refresh(search);
         model->proposals++;
         explores = model->known < SPREAD_ANSWERS || model->proposals % EXPLORE_EVERY == 0;
-        index = model->known < SPREAD_ANSWERS ? pick_spread(search) : pick_best(search, explores);
+        double promise = INFINITY;
+        index = model->known < SPREAD_ANSWERS ? pick_spread(search) : pick_best(search, explores, &promise);
+        if (!explores && search->best >= 0) {
+            bool hopeless = promise < least_promise;
+            model->hopeless = hopeless ? model->hopeless + 1 : 0;
+            search->ended = model->hopeless == HOPELESS_IN_A_ROW && search->limit < search->space.count;
+            if (hopeless) {
+                explores = true;
+                index = pick_best(search, explores, &promise);
+            }
+        }
     }
     if (index >= 0) {
         model->doubt[index] = explores ? INFINITY : spread_of(model, index);
@@ -304,11 +317,9 @@ bool search_model_wants(struct search *search, int index, const struct resources
     spread = sqrt(spread * spread + traits_variance(&model->traits));
     double least = forecast - doubts * spread;
     if (least <= best_log(search) || model->refused >= search->limit / 2) {
-        model->hopeless = isinf(spread) ? model->hopeless : 0;
         return true;
     }
     model->refused++;
-    search->ended |= ++model->hopeless == HOPELESS_IN_A_ROW;
     snprintf(reason, SEARCH_REASON_BYTES, "expected to take %.4g us, at least %.4g; the best takes %.4g", exp(forecast),
              exp(least), search->microseconds[search->best]);
     return false;
