@@ -299,14 +299,77 @@ static void twenty_thousand_candidates_are_searched(void **state)
     (void)state;
     struct candidate_list list = product(7, 5, 20000);
     static struct replay result;
-    const struct world world = {.ahead = AHEAD, .disorder = 1};
+    const struct world world = {.ahead = AHEAD, .disorder = 1}, failing = {.ahead = AHEAD, .out_of_ten = 10};
+    double best = INFINITY;
+    for (int i = 0; i < list.count; i++) {
+        best = fmin(best, time_of(&list.items[i], 0));
+    }
     for (int strategy = 0; strategy < STRATEGIES; strategy++) {
         struct search_options options = options_of(strategy, &list, 1);
         options.evaluations = test_size(200, 3000);
         replay(&options, &world, &result);
+        assert_true(strategy == SEARCH_MODEL ? result.best <= 1.02 * best : result.looks == options.evaluations);
+        replay(&options, &failing, &result);
         assert_int_equal(result.looks, options.evaluations);
     }
     assert_int_equal(search_share(20000), 3000);
+    candidate_list_free(&list);
+}
+
+static void a_search_without_promise_ends_before_its_looks_are_spent(void **state)
+{
+    (void)state;
+    struct candidate_list list = product(5, 4, 1024);
+    static struct replay result;
+    const struct world world = {.ahead = AHEAD, .disorder = 4};
+    double best = INFINITY;
+    for (int i = 0; i < list.count; i++) {
+        best = fmin(best, time_of(&list.items[i], 0));
+    }
+    for (int seed = 1; seed <= test_size(3, 30); seed++) {
+        struct search_options options = options_of(SEARCH_MODEL, &list, (uint64_t)seed);
+        options.evaluations = 1000;
+        replay(&options, &world, &result);
+        assert_in_range(result.looks, 40, 500);
+        assert_true(result.best <= 1.01 * best);
+    }
+    candidate_list_free(&list);
+}
+
+static void a_compiled_candidate_is_refused_when_what_was_learnt_since_leaves_no_hope(void **state)
+{
+    (void)state;
+    struct candidate_list list = product(5, 4, 1024);
+    struct search_options options = options_of(SEARCH_MODEL, &list, 2);
+    struct search *search;
+    struct error error;
+    char reason[SEARCH_REASON_BYTES] = "";
+    const struct resources resources = {.vector_registers = 64};
+    const struct launch launch = {.threads = 128};
+    int under_way[2000], given = 0, refused = 0, best = 0;
+    assert_int_equal(search_create(&options, &search, &error), ATTUNE_OK);
+    for (int i = 1; i < list.count; i++) {
+        best = time_of(&list.items[i], 0) < time_of(&list.items[best], 0) ? i : best;
+    }
+    /* answers to the first thirty; then forty are asked for before the best answer of all comes */
+    for (int index; given < 70 && (index = search_next(search)) >= 0; given++) {
+        under_way[given] = index;
+        if (given < 30) {
+            const struct search_answer answer = {.microseconds = 3.0 * time_of(&list.items[index], 0), .looked = true};
+            search_tell(search, index, &answer);
+        }
+    }
+    const struct search_answer answer = {.microseconds = 0.2 * time_of(&list.items[best], 0), .looked = true};
+    search_tell(search, under_way[30], &answer);
+    for (int i = 31; i < given; i++) {
+        bool wanted = search_wants(search, under_way[i], &resources, &launch, reason);
+        assert_true(wanted || strstr(reason, "expected to take") != NULL);
+        refused += !wanted;
+        const struct search_answer out = {.microseconds = 0.0, .resources = &resources};
+        search_tell(search, under_way[i], &out);
+    }
+    assert_in_range(refused, 1, given - 31 - 4); /* those that explore are wanted all the same */
+    search_destroy(search);
     candidate_list_free(&list);
 }
 
@@ -350,6 +413,8 @@ int main(void)
         cmocka_unit_test(local_search_walks_to_the_best_where_the_way_is_smooth),
         cmocka_unit_test(what_is_known_from_elsewhere_is_not_given_and_its_look_counts),
         cmocka_unit_test(twenty_thousand_candidates_are_searched),
+        cmocka_unit_test(a_search_without_promise_ends_before_its_looks_are_spent),
+        cmocka_unit_test(a_compiled_candidate_is_refused_when_what_was_learnt_since_leaves_no_hope),
         cmocka_unit_test(names_of_strategies_are_read_and_others_refused),
         cmocka_unit_test(an_empty_list_is_refused),
     };
