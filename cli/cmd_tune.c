@@ -2,10 +2,10 @@
 #include "cli/cli.h"
 #include "cli/device_list.h"
 #include "cli/progress.h"
-#include "cli/table.h"
 #include "cli/tune_jobs.h"
 #include "cli/tune_plan.h"
 #include "cli/tune_ranks.h"
+#include "cli/tune_results.h"
 #include "cli/tuned.h"
 
 #include <signal.h>
@@ -39,154 +39,6 @@ static const struct option options[] = {
     CLI_OPTION_HELP,
     {0},
 };
-
-enum { REASONS_MAX = 12 };
-static const double drift_told = 0.03;
-
-/* outcomes that are no rejection */
-static bool is_rejection(const char *outcome)
-{
-    static const char *const fine[] = {"timed", "slower", "right", "same", "not-tried"};
-    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
-        if (strcmp(outcome, fine[i]) == 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* how many candidates had each outcome, in order of first appearance: {"timed": 12, "slower": 200, ...} */
-static json_t *count_outcomes(const struct tune_result *result)
-{
-    json_t *counts = json_object();
-    for (int i = 0; i < result->outcome_count; i++) {
-        const char *outcome = result->outcomes[i].outcome;
-        json_set_whole(counts, outcome, 1 + json_integer_value(json_object_get(counts, outcome)));
-    }
-    return counts;
-}
-
-static size_t number_at(const char *text)
-{
-    return strspn(text, "0123456789.");
-}
-
-/* equal but for the numbers in them: "72 bytes of scratch" and "16 bytes of scratch" are one kind of reason */
-static bool same_kind(const char *a, const char *b)
-{
-    while (*a != '\0' && *b != '\0') {
-        size_t in_a = number_at(a), in_b = number_at(b);
-        if ((in_a == 0) != (in_b == 0) || (in_a == 0 && *a != *b)) {
-            return false;
-        }
-        a += in_a > 0 ? in_a : 1;
-        b += in_b > 0 ? in_b : 1;
-    }
-    return *a == *b;
-}
-
-static json_t *find_rejection(const json_t *rows, const struct tune_outcome *outcome)
-{
-    size_t index;
-    json_t *row;
-    json_array_foreach(rows, index, row)
-    {
-        if (strcmp(json_string_value(json_object_get(row, "outcome")), outcome->outcome) == 0 &&
-            same_kind(json_string_value(json_object_get(row, "reason")), outcome->reason)) {
-            return row;
-        }
-    }
-    return NULL;
-}
-
-/* rejected candidates by outcome and kind of reason, the first of each as the example, in order of first appearance;
- * past REASONS_MAX kinds, the counts by outcome and the journal are what is left */
-static json_t *collect_rejections(const struct tune_result *result)
-{
-    json_t *rows = json_array();
-    for (int i = 0; i < result->outcome_count; i++) {
-        const struct tune_outcome *outcome = &result->outcomes[i];
-        if (!is_rejection(outcome->outcome)) {
-            continue;
-        }
-        json_t *row = find_rejection(rows, outcome);
-        if (row != NULL) {
-            json_set_whole(row, "count", json_integer_value(json_object_get(row, "count")) + 1);
-        } else if (json_array_size(rows) < REASONS_MAX) {
-            row = json_object();
-            json_set_text(row, "outcome", outcome->outcome);
-            json_set_text(row, "reason", outcome->reason);
-            json_set_text(row, "example", outcome->candidate);
-            json_set_whole(row, "count", 1);
-            json_array_append_new(rows, row);
-        }
-    }
-    return rows;
-}
-
-static double tflops(double operations, double microseconds)
-{
-    return microseconds > 0 ? operations / microseconds * 1e-6 : 0;
-}
-
-static double per_minute(int count, double seconds)
-{
-    return seconds > 0 ? 60.0 * count / seconds : 0;
-}
-
-static void describe(json_t *row, const struct tune_result *result)
-{
-    const struct record *record = &result->record;
-    const struct tune_progress *counts = &result->counts;
-    char object[DIGEST_HEX_BYTES], id[CANDIDATE_ID_BYTES] = "";
-    digest_hex(&record->object, object);
-    for (int i = 0; i < result->outcome_count; i++) {
-        if (strcmp(result->outcomes[i].candidate, record->candidate) == 0) {
-            snprintf(id, sizeof id, "%s", result->outcomes[i].id);
-        }
-    }
-    json_set_text(row, "problem", record->problem);
-    json_set_text(row, "device_name", record->device_name);
-    json_set_text(row, "target", record->device.target);
-    json_set_text(row, "driver", record->device.driver);
-    json_set_text(row, "winner", record->candidate);
-    json_set_text(row, "winner_id", id);
-    json_set_text(row, "object", object);
-    json_set_text(row, "compiler", record->compiler);
-    json_set_whole(row, "candidates", result->listed);
-    json_set_text(row, "strategy", result->strategy);
-    json_set_whole(row, "looks", counts->looks);
-    json_set_whole(row, "tried", record->tried);
-    json_set_whole(row, "verified", record->verified);
-    json_set_whole(row, "rejected", record->rejected);
-    json_set_whole(row, "timed", record->timed);
-    json_set_whole(row, "from_store", counts->reused);
-    json_set_whole(row, "from_other_compiler", counts->other_compiler);
-    json_set_flag(row, "resumed", counts->resumed);
-    json_set_whole(row, "held", counts->held);
-    json_set_whole(row, "invalid", counts->invalid);
-    json_set_flag(row, "already_done", result->already_done);
-    json_set_flag(row, "complete", record->complete);
-    json_set_text(row, "ending", tune_ending_name(result->ending));
-    json_set_real(row, "operations", result->operations);
-    json_set_real(row, "winner_microseconds", record->winner_microseconds);
-    json_set_real(row, "default_microseconds", record->default_microseconds);
-    json_set_real(row, "winner_tflops", tflops(result->operations, record->winner_microseconds));
-    json_set_real(row, "default_tflops", tflops(result->operations, record->default_microseconds));
-    json_set_real(row, "seconds", counts->elapsed_seconds);
-    json_set_real(row, "compiled_per_minute", per_minute(counts->compiled, counts->elapsed_seconds));
-    json_set_real(row, "verified_per_minute", per_minute(counts->verified, counts->elapsed_seconds));
-    json_set_real(row, "timed_per_minute", per_minute(counts->timed, counts->elapsed_seconds));
-    if (result->worker_idle >= 0.0) {
-        json_set_real(row, "worker_idle", result->worker_idle);
-    } else { /* it took less than the time that does not count */
-        json_object_set_new(row, "worker_idle", json_null());
-    }
-    json_set_real(row, "drift", result->drift);
-    json_object_set_new(row, "outcomes", count_outcomes(result));
-    json_object_set_new(row, "rejections", collect_rejections(result));
-    json_set_text(row, "journal", result->journal);
-}
 
 /* Ctrl-C ends the budget: what was timed so far still gives a record. A second one ends the program. */
 static volatile int interrupted;
@@ -322,7 +174,7 @@ static void ended(void *data, int device, int job, attune_status status, const s
         json_set_whole(row, "calls", watch->plan->calls[item - watch->plan->problems.items]);
         json_set_real(row, "share", watch->plan->shares[item - watch->plan->problems.items]);
     }
-    describe(row, result);
+    tune_results_describe(row, result);
     tune_team_describe_row(watch->team, result, row);
     watch->rows[job] = row;
 }
@@ -333,131 +185,6 @@ static void lost(void *data, int device, int job, const struct error *error)
     progress_wipe(&watch->progress);
     say_where(watch, device, job);
     fprintf(stderr, "%s; the device is left out from now on, another one takes the problem\n", error->message);
-}
-
-/* a problem's own name, or "problem 2" */
-static void add_label(struct table *table, const json_t *row, size_t index)
-{
-    const char *name = json_string_value(json_object_get(row, "name"));
-    if (name != NULL) {
-        table_cell(table, "%s", name);
-    } else {
-        table_cell(table, "problem %zu", index + 1);
-    }
-}
-
-static void print_counts(const json_t *results, bool timed)
-{
-    static const char *const counts[] = {"tried", "verified", "rejected"};
-    struct table table;
-    size_t index;
-    json_t *row;
-    const bool several = json_object_get(json_array_get(results, 0), "device") != NULL;
-    table_begin(&table,
-                timed && several
-                    ? "problem|device|target|>tried|>verified|>rejected|>default µs|>winner µs|>TFLOP/s|>speed-up"
-                      "|winner"
-                : timed   ? "problem|target|>tried|>verified|>rejected|>default µs|>winner µs|>TFLOP/s|>speed-up"
-                            "|winner"
-                : several ? "problem|device|target|>tried|>verified|>rejected|winner"
-                          : "problem|target|>tried|>verified|>rejected|winner");
-    json_array_foreach(results, index, row)
-    {
-        double winner = json_real_value(json_object_get(row, "winner_microseconds"));
-        double fallback = json_real_value(json_object_get(row, "default_microseconds"));
-        add_label(&table, row, index);
-        if (several) {
-            table_cell(&table, "%s", json_string_value(json_object_get(row, "device")));
-        }
-        table_cell(&table, "%s", json_string_value(json_object_get(row, "target")));
-        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-            table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, counts[i])));
-        }
-        if (timed) {
-            table_cell(&table, "%.1f", fallback);
-            table_cell(&table, "%.1f", winner);
-            table_cell(&table, "%.1f", json_real_value(json_object_get(row, "winner_tflops")));
-            table_cell(&table, "%.2f", winner > 0 ? fallback / winner : 0.0);
-        }
-        table_cell(&table, "%s", json_string_value(json_object_get(row, "winner_id")));
-    }
-    table_end(&table, stdout);
-}
-
-static void print_ending(const json_t *row)
-{
-    static const struct {
-        const char *ending, *text;
-    } texts[] = {{"complete", ""},
-                 {"count", ": as many as --count says"},
-                 {"budget", ": the budget ended before the others"},
-                 {"interrupted", ": stopped before the others"},
-                 {"device-lost", ": the device stopped answering before the others"}};
-    const char *ending = json_string_value(json_object_get(row, "ending"));
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (strcmp(ending, texts[i].ending) == 0) {
-            printf("  %lld of %lld candidates were checked or timed, strategy %s%s\n",
-                   (long long)json_integer_value(json_object_get(row, "looks")),
-                   (long long)json_integer_value(json_object_get(row, "candidates")),
-                   json_string_value(json_object_get(row, "strategy")), texts[i].text);
-        }
-    }
-}
-
-/* how fast it went, and whether it was the device that was waited for */
-static void print_speed(const json_t *row)
-{
-    const json_t *idle = json_object_get(row, "worker_idle");
-    double drift = json_real_value(json_object_get(row, "drift"));
-    printf("  in a minute: %.0f compiled, %.0f verified, %.0f timed",
-           json_real_value(json_object_get(row, "compiled_per_minute")),
-           json_real_value(json_object_get(row, "verified_per_minute")),
-           json_real_value(json_object_get(row, "timed_per_minute")));
-    if (json_is_real(idle)) {
-        printf("; the device's process waited for %.1f %% of the time", 100.0 * json_real_value(idle));
-    }
-    printf("\n");
-    if (drift > drift_told) {
-        printf("  times drifted by %.1f %% meanwhile: the order stands, since it is by ratios, but times of other runs "
-               "may differ as much\n",
-               100.0 * drift);
-    }
-}
-
-static void print_results(const json_t *results, const char *store)
-{
-    size_t index, at;
-    json_t *row, *reason;
-    bool timed = false;
-    json_array_foreach(results, index, row)
-    {
-        timed = timed || json_real_value(json_object_get(row, "winner_microseconds")) > 0;
-    }
-    print_counts(results, timed);
-    json_array_foreach(results, index, row)
-    {
-        const char *name = json_string_value(json_object_get(row, "name"));
-        printf("\n%s%s%s\n  winner: %s\n", name != NULL ? name : "", name != NULL ? ": " : "",
-               json_string_value(json_object_get(row, "problem")), json_string_value(json_object_get(row, "winner")));
-        long long other = (long long)json_integer_value(json_object_get(row, "from_other_compiler"));
-        if (other > 0) {
-            printf("  %lld objects of the same source by another compiler were taken from the store\n", other);
-        }
-        print_ending(row);
-        tune_team_print_row(row);
-        print_speed(row);
-        json_array_foreach(json_object_get(row, "rejections"), at, reason)
-        {
-            printf("  %lld %s, for example: %s\n", (long long)json_integer_value(json_object_get(reason, "count")),
-                   json_string_value(json_object_get(reason, "outcome")),
-                   json_string_value(json_object_get(reason, "reason")));
-        }
-    }
-    if (!timed) {
-        printf("\nnothing is timed on the host device: the default wins among the candidates verified\n");
-    }
-    printf("\ncached in %s\n",
-           store[0] != '\0' ? store : "memory only, as the store did not take all of it: lost with this process");
 }
 
 /* the first device of a group: what holds for it holds for all */
@@ -556,7 +283,7 @@ static attune_status collect(struct cli *cli, struct watch *watch, struct error 
                                    .store = watch->jobs->store,
                                    .settings = &settings,
                                    .take_over = watch->jobs->seconds == 0,
-                                   .describe = describe};
+                                   .describe = tune_results_describe};
     watch->others = calloc((size_t)watch->plan->problems.count + 1, sizeof(json_t *));
     attune_status status = watch->others != NULL ? tune_team_collect(watch->team, &work, &watch->plan->problems,
                                                                      watch->others, &watch->failures, &not_begun, error)
@@ -611,7 +338,7 @@ static attune_status do_jobs(struct cli *cli, struct tune_jobs *jobs, struct wat
     json_object_set_new(cli->result, "results", results);
     json_set_text(cli->result, "store", cli_store_place(jobs->store));
     if (!cli->json && json_array_size(results) > 0) {
-        print_results(results, cli_store_place(jobs->store));
+        tune_results_print(results, cli_store_place(jobs->store));
     }
     if (jobs->pool != NULL) {
         compiler_pool_destroy(jobs->pool);
