@@ -137,28 +137,44 @@ bool journal_is_written(const char *path)
     return written;
 }
 
-/* whole lines, in one write: a reader never sees half of two */
-static void write_lines(struct journal *journal, const struct buffer *lines, bool good)
+static void end_unless_good(struct journal *journal, int failure)
 {
-    int failure = good ? file_write_fully(journal->file, lines->data, lines->length) : ENOMEM;
-    if (failure == 0 && fdatasync(journal->file) != 0) {
-        failure = errno;
-    }
     if (failure != 0) {
         warn_once(journal->path, "the journal %s ends here: %s", journal->path, strerror(failure));
         journal_close(journal);
     }
 }
 
-static void write_line(struct journal *journal, enum journal_kind kind, const void *values)
+/* whole lines, in one write: a reader never sees half of two */
+static void append_lines(struct journal *journal, const struct buffer *lines, bool good)
+{
+    journal->unsynced = true;
+    end_unless_good(journal, good ? file_write_fully(journal->file, lines->data, lines->length) : ENOMEM);
+}
+
+void journal_sync(struct journal *journal)
+{
+    if (journal->file >= 0 && journal->unsynced) {
+        journal->unsynced = false;
+        end_unless_good(journal, fdatasync(journal->file) != 0 ? errno : 0);
+    }
+}
+
+static void append_line(struct journal *journal, enum journal_kind kind, const void *values)
 {
     if (journal->file < 0) {
         return;
     }
     struct buffer line = BUFFER_INIT;
     bool good = journal_line_format(kind, values, &line);
-    write_lines(journal, &line, good);
+    append_lines(journal, &line, good);
     buffer_free(&line);
+}
+
+static void write_line(struct journal *journal, enum journal_kind kind, const void *values)
+{
+    append_line(journal, kind, values);
+    journal_sync(journal);
 }
 
 void journal_write_begin(struct journal *journal, const struct journal_begin *begin)
@@ -174,7 +190,8 @@ void journal_write_constraints(struct journal *journal, const struct journal_con
         good &= journal_line_format(JOURNAL_CONSTRAINT, &constraints[i], &lines);
     }
     if (journal->file >= 0 && count > 0) {
-        write_lines(journal, &lines, good);
+        append_lines(journal, &lines, good);
+        journal_sync(journal);
     }
     buffer_free(&lines);
 }
@@ -184,10 +201,16 @@ void journal_write_resume(struct journal *journal, const struct journal_resume *
     write_line(journal, JOURNAL_RESUME, resume);
 }
 
-void journal_write_outcome(struct journal *journal, enum journal_stage stage, const struct tune_outcome *outcome)
+void journal_append_outcome(struct journal *journal, enum journal_stage stage, const struct tune_outcome *outcome)
 {
     const struct journal_outcome line = {.stage = stage, .what = *outcome};
-    write_line(journal, JOURNAL_OUTCOME, &line);
+    append_line(journal, JOURNAL_OUTCOME, &line);
+}
+
+void journal_write_outcome(struct journal *journal, enum journal_stage stage, const struct tune_outcome *outcome)
+{
+    journal_append_outcome(journal, stage, outcome);
+    journal_sync(journal);
 }
 
 void journal_write_end(struct journal *journal, const struct journal_end *end)

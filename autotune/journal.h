@@ -70,7 +70,8 @@ struct journal_reading;
 
 /* ---- writing ---- */
 struct journal {
-    int file; /* -1: there is none, writes do nothing */
+    int file;      /* -1: there is none, writes do nothing */
+    bool unsynced; /* lines were appended that may not be on disk yet */
     char path[512];
 };
 
@@ -89,6 +90,11 @@ void journal_write_begin(struct journal *journal, const struct journal_begin *be
 void journal_write_constraints(struct journal *journal, const struct journal_constraint *constraints, int count);
 void journal_write_resume(struct journal *journal, const struct journal_resume *resume);
 void journal_write_outcome(struct journal *journal, enum journal_stage stage, const struct tune_outcome *outcome);
+/* The same in two steps, for who has something better to do than to wait for the disk. After the first the line is in
+ * the file, and stays there if this process is killed; a machine that loses its power may lose it until the second, or
+ * until any other line is written. */
+void journal_append_outcome(struct journal *journal, enum journal_stage stage, const struct tune_outcome *outcome);
+void journal_sync(struct journal *journal);
 void journal_write_end(struct journal *journal, const struct journal_end *end);
 void journal_close(struct journal *journal);
 

@@ -7,8 +7,26 @@
 
 static const double settling_seconds = 10.0; /* the first compiles keep everybody waiting */
 
+void measurer_meanwhile(struct measurer *measurer, void (*run)(void *data), void *data)
+{
+    measurer->aside = run;
+    measurer->aside_data = data;
+}
+
+void measurer_catch_up(struct measurer *measurer)
+{
+    void (*run)(void *data) = measurer->aside;
+    measurer->aside = NULL;
+    if (run != NULL) {
+        run(measurer->aside_data);
+    }
+}
+
 static void begin_request(struct measurer *measurer)
 {
+    if (!measurer->kind->overlaps) {
+        measurer_catch_up(measurer);
+    }
     measurer->fate = MEASURER_WELL;
     idle_request(&measurer->idle, clock_seconds());
 }

@@ -35,6 +35,7 @@ enum measurer_fate {
 struct measurer;
 
 struct measurer_kind {
+    bool overlaps; /* its requests run the aside once they are sent */
     attune_status (*open)(struct measurer *measurer, struct measurer_facts *facts, struct error *error);
     attune_status (*begin)(struct measurer *measurer, const struct judge_objects *judge, struct error *error);
     attune_status (*check)(struct measurer *measurer, const struct kernel_object *object, enum host_schedule schedule,
@@ -51,7 +52,9 @@ struct measurer_kind {
 struct measurer {
     const struct measurer_kind *kind;
     enum measurer_fate fate;
-    struct idle idle; /* between requests */
+    struct idle idle;          /* between requests */
+    void (*aside)(void *data); /* measurer_meanwhile's, until it ran */
+    void *aside_data;
 };
 
 /* Describes the device and says how much of its memory will be taken, before any of it is. ATTUNE_NO_MEMORY when the
@@ -81,6 +84,11 @@ attune_status measurer_drop(struct measurer *measurer, int slot, struct error *e
 attune_status measurer_warm(struct measurer *measurer, int slot, double milliseconds, struct error *error);
 /* mean time of one launch over a few milliseconds of them */
 attune_status measurer_sample(struct measurer *measurer, int slot, double *microseconds, struct error *error);
+
+/* Work that the next request does while the device is busy with it; where the device is this process's, before it. It
+ * runs once, in the caller's thread, and uses no measurer. */
+void measurer_meanwhile(struct measurer *measurer, void (*run)(void *data), void *data);
+void measurer_catch_up(struct measurer *measurer); /* now, unless a request has */
 
 enum measurer_fate measurer_fate(const struct measurer *measurer);
 /* The share of its time, 0 to 1, that the measurer waited for a request, from ten seconds after it was opened on: what

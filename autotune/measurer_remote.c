@@ -423,7 +423,8 @@ static attune_status make_open(struct remote *remote, const struct measurer_remo
 attune_status measurer_remote(const struct measurer_remote_options *options, struct measurer **measurer,
                               struct error *error)
 {
-    static const struct measurer_kind kind = {.open = remote_open,
+    static const struct measurer_kind kind = {.overlaps = true,
+                                              .open = remote_open,
                                               .begin = remote_begin,
                                               .check = remote_check,
                                               .look = remote_look,
@@ -438,6 +439,7 @@ attune_status measurer_remote(const struct measurer_remote_options *options, str
         return error_no_memory(error);
     }
     made->base.kind = &kind;
+    made->worker.owner = &made->base;
     made->candidate_seconds = options->candidate_seconds;
     made->deadline = options->deadline;
     made->stop = options->stop;

@@ -235,6 +235,9 @@ attune_status measurer_worker_ask(struct measurer_worker *worker, const struct b
         process_write(&worker->process, frame->data, frame->length, clock_seconds() + transfer_seconds, &why);
     worker->broke = status != ATTUNE_OK;
     worker->step_begin = clock_seconds();
+    if (status == ATTUNE_OK && worker->owner != NULL) {
+        measurer_catch_up(worker->owner);
+    }
     while (status == ATTUNE_OK) {
         status = read_message(worker, limits, payload, reply, fate, &why);
         if (status != ATTUNE_OK || reply->kind != MEASURE_STEP) {

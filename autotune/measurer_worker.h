@@ -14,8 +14,9 @@ struct measurer_worker {
     bool in_candidate;
     char step[96];
     double step_begin;
-    double longest; /* candidate's step of the last request, in seconds */
-    bool broke;     /* the last request failed since the process ended or spoke no sense, not by a limit of ours */
+    double longest;         /* candidate's step of the last request, in seconds */
+    struct measurer *owner; /* whose aside runs once a request was sent; NULL: nobody's */
+    bool broke; /* the last request failed since the process ended or spoke no sense, not by a limit of ours */
 };
 
 struct measurer_limits {

@@ -58,6 +58,7 @@ struct object_job {
     bool other_compiler;        /* and made by another one than would compile now */
     struct resources resources; /* zero when the object says nothing; the sizes are -1 then */
     double seconds;             /* of the compile */
+    struct digest binary;       /* object_binary's, of a job that a pipeline made; zero where it failed */
 };
 
 /* Expansion and key; `scratch` is reused between calls. The job's status is set too. */
@@ -89,10 +90,12 @@ attune_status pipeline_create(struct generator *generator, const struct object_r
 /* Expands a candidate, which a thread then compiles. `place` is the caller's name for it. False when there is no room:
  * take a job first. A candidate that does not expand is a job that failed. */
 bool pipeline_add(struct pipeline *pipeline, const struct candidate *candidate, int place);
+bool pipeline_has_room(const struct pipeline *pipeline);
 int pipeline_under_way(const struct pipeline *pipeline); /* added and not taken yet */
 /* The next job, done or failed (job->status), valid until the following call; waits for it. NULL when nothing is under
  * way. A list's places are its indexes. */
 struct object_job *pipeline_take(struct pipeline *pipeline, int *place);
+bool pipeline_is_ready(struct pipeline *pipeline);           /* pipeline_take would not wait */
 struct object_job *pipeline_next(struct pipeline *pipeline); /* for those who need no place */
 void pipeline_destroy(struct pipeline *pipeline);            /* waits for compiles in flight; starts no more */
 

@@ -59,7 +59,9 @@ static void *work(void *data)
         }
         slot->state = SLOT_WORKING;
         pthread_mutex_unlock(&pipeline->lock);
-        object_obtain(pipeline->road, &slot->job, NULL);
+        if (object_obtain(pipeline->road, &slot->job, NULL) == ATTUNE_OK) {
+            (void)object_binary(&slot->job, &slot->job.binary); /* zero again when memory ran out */
+        }
         pthread_mutex_lock(&pipeline->lock);
         slot->state = SLOT_DONE;
         pthread_cond_broadcast(&pipeline->changed);
@@ -105,14 +107,14 @@ attune_status pipeline_create(struct generator *generator, const struct object_r
 }
 
 /* the slot before `read` is still the reader's */
-static bool has_room(const struct pipeline *pipeline)
+bool pipeline_has_room(const struct pipeline *pipeline)
 {
     return pipeline->added < pipeline->read + pipeline->window - 1;
 }
 
 bool pipeline_add(struct pipeline *pipeline, const struct candidate *candidate, int place)
 {
-    if (!has_room(pipeline)) {
+    if (!pipeline_has_room(pipeline)) {
         return false;
     }
     struct slot *slot = slot_of(pipeline, pipeline->added);
@@ -133,6 +135,14 @@ int pipeline_under_way(const struct pipeline *pipeline)
     return pipeline->added - pipeline->read; /* both are the caller's thread's */
 }
 
+bool pipeline_is_ready(struct pipeline *pipeline)
+{
+    pthread_mutex_lock(&pipeline->lock);
+    bool ready = pipeline_under_way(pipeline) == 0 || slot_of(pipeline, pipeline->read)->state == SLOT_DONE;
+    pthread_mutex_unlock(&pipeline->lock);
+    return ready;
+}
+
 /* What the list still has, as far as there is room. When the reader has something to do the rest waits for its next
  * call. */
 static void add_listed(struct pipeline *pipeline)
@@ -141,9 +151,7 @@ static void add_listed(struct pipeline *pipeline)
     while (!ready && pipeline->listed < pipeline->count &&
            pipeline_add(pipeline, &pipeline->candidates[pipeline->listed], pipeline->listed)) {
         pipeline->listed++;
-        pthread_mutex_lock(&pipeline->lock);
-        ready = slot_of(pipeline, pipeline->read)->state == SLOT_DONE;
-        pthread_mutex_unlock(&pipeline->lock);
+        ready = pipeline_is_ready(pipeline);
     }
 }
 

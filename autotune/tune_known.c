@@ -208,6 +208,7 @@ attune_status tuning_promote(struct tuning *t, struct generator *generator, stru
             (void)object_obtain(&t->road, &job, NULL); /* the job says what became of it */
         }
         status = tuning_look_at(t, NULL, &job, i, error);
+        journal_sync(&t->journal);
         object_job_free(&job);
     }
     expansion_free(&scratch);

@@ -212,12 +212,14 @@ static attune_status check(struct tuning *t, struct object_job *job, int place, 
 
 static void name_object(const struct object_job *job, struct tune_outcome *outcome)
 {
-    struct digest digest;
+    static const struct digest unknown;
+    struct digest binary = job->binary; /* a job that no pipeline made has none yet */
     if (job->source_bytes > 0) {
         digest_hex(&job->object, outcome->object);
     }
-    if (job->status == ATTUNE_OK && object_binary(job, &digest) == ATTUNE_OK) {
-        digest_hex(&digest, outcome->binary);
+    if (job->status == ATTUNE_OK &&
+        (memcmp(&binary, &unknown, sizeof binary) != 0 || object_binary(job, &binary) == ATTUNE_OK)) {
+        digest_hex(&binary, outcome->binary);
     }
 }
 
@@ -307,6 +309,6 @@ attune_status tuning_look_at(struct tuning *t, struct search *search, struct obj
             tuning_publish_default(t, job);
         }
     }
-    journal_write_outcome(&t->journal, JOURNAL_FIRST, outcome);
+    journal_append_outcome(&t->journal, JOURNAL_FIRST, outcome);
     return status;
 }

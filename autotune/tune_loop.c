@@ -1,11 +1,14 @@
 /* tune_loop.c - which candidate is next: the search is asked ahead, what it names is compiled meanwhile and looked at
  * in order, and the search is told what came of it.
  *
- * How many are under way depends on the number of compilers alone, so that what the search knows at each question, and
- * with it the order of candidates, does not depend on how long a compile takes.
+ * The device is not kept waiting: what a look leaves to do - its line to the disk, the search's learning and choosing,
+ * the expansion of what it chose - is done while the device is busy with the next one. The order of these steps, and
+ * how many candidates are under way, do not depend on how long anything takes: what the search knows at each question,
+ * and with it the order of candidates, is the same in every run whose times are.
  */
 #include "autotune/tune_private.h"
 
+#include <limits.h>
 #include <string.h>
 
 struct loop {
@@ -13,6 +16,11 @@ struct loop {
     struct search *search;
     struct pipeline *pipeline;
     int ahead; /* so many are under way */
+    /* of the last look, until the search was told */
+    bool untold;
+    int place;
+    struct search_answer answer;
+    struct resources resources;
 };
 
 static attune_status open_loop(struct loop *loop, struct generator *generator, struct compiler_pool *pool,
@@ -33,7 +41,10 @@ static attune_status open_loop(struct loop *loop, struct generator *generator, s
         tuning_tell_known(t, loop->search);
         status = pipeline_create(generator, &t->road, t->problem, NULL, 0, workers, &loop->pipeline, error);
     }
-    loop->ahead = workers + workers / 4 + 4; /* compiles differ in length, and the order is kept */
+    /* Compiles differ in length, and the order is kept: with fewer the device would wait for long ones. But a search
+     * that learns chooses the worse the more it has chosen already. */
+    bool learns = t->plan.search == SEARCH_MODEL || t->plan.search == SEARCH_LOCAL;
+    loop->ahead = learns ? 2 * workers : INT_MAX; /* as many as there is room for */
     return status;
 }
 
@@ -42,24 +53,51 @@ static void ask_ahead(struct loop *loop)
 {
     struct tuning *t = loop->t;
     int place;
-    while (pipeline_under_way(loop->pipeline) < loop->ahead && (place = search_next(loop->search)) >= 0 &&
-           pipeline_add(loop->pipeline, &t->list.items[place], place)) {
+    while (pipeline_under_way(loop->pipeline) < loop->ahead && pipeline_has_room(loop->pipeline) &&
+           (place = search_next(loop->search)) >= 0) {
+        (void)pipeline_add(loop->pipeline, &t->list.items[place], place); /* there is room */
         tuning_set_outcome(&t->result->outcomes[place], "not-tried", "");
     }
 }
 
-static attune_status look_and_tell(struct loop *loop, struct object_job *job, int place, struct error *error)
+static void settle(void *data)
+{
+    struct loop *loop = data;
+    journal_sync(&loop->t->journal);
+    if (loop->untold) {
+        loop->untold = false;
+        search_tell(loop->search, loop->place, &loop->answer);
+    }
+    ask_ahead(loop);
+}
+
+static attune_status look(struct loop *loop, struct object_job *job, int place, struct error *error)
 {
     struct tuning *t = loop->t;
     struct tune_outcome *outcome = &t->result->outcomes[place];
     const int looks = t->result->counts.looks;
+    measurer_meanwhile(t->measurer, settle, loop);
     attune_status status = tuning_look_at(t, loop->search, job, place, error);
+    measurer_catch_up(t->measurer); /* it took no request */
     outcome->looked = t->result->counts.looks > looks;
-    const struct search_answer answer = {.microseconds = outcome->microseconds,
-                                         .looked = outcome->looked,
-                                         .resources = job->status == ATTUNE_OK ? &job->resources : NULL};
-    search_tell(loop->search, place, &answer);
+    loop->untold = true;
+    loop->place = place;
+    loop->resources = job->resources;
+    loop->answer = (struct search_answer){.microseconds = outcome->microseconds,
+                                          .looked = outcome->looked,
+                                          .resources = job->status == ATTUNE_OK ? &loop->resources : NULL};
     return status;
+}
+
+/* The next job. NULL: nothing is under way, and the search has nothing more. */
+static struct object_job *take(struct loop *loop, int *place)
+{
+    if (pipeline_under_way(loop->pipeline) == 0) {
+        settle(loop);
+    } else if (!pipeline_is_ready(loop->pipeline)) {
+        journal_sync(&loop->t->journal); /* there is time for it */
+    }
+    return pipeline_take(loop->pipeline, place);
 }
 
 static void say_why_not_tried(struct tuning *t)
@@ -87,16 +125,16 @@ attune_status tuning_search(struct tuning *t, struct generator *generator, struc
             t->stopped = true;
             break;
         }
-        ask_ahead(&loop);
-        struct object_job *job = pipeline_take(loop.pipeline, &place);
+        struct object_job *job = take(&loop, &place);
         if (job == NULL) {
             t->searched = true;
             break;
         }
-        status = look_and_tell(&loop, job, place, error);
+        status = look(&loop, job, place, error);
         begun = true;
         tuning_tell(t, t->facts.timed ? TUNE_TIME : TUNE_VERIFY);
     }
+    journal_sync(&t->journal);
     say_why_not_tried(t);
     pipeline_destroy(loop.pipeline);
     search_destroy(loop.search);

@@ -85,8 +85,8 @@ bool tuning_is_interrupted(const struct tuning *t);
 /* the candidates that the search asks for, until it, the budget or the device ends */
 attune_status tuning_search(struct tuning *t, struct generator *generator, struct compiler_pool *pool,
                             struct error *error);
-/* Screens, checks and times one candidate, and writes its outcome down. `search` (its place is the search's index) may
- * say that it is not worth a look. */
+/* Screens, checks and times one candidate, and writes its outcome down; the caller syncs the journal. `search` (its
+ * place is the search's index) may say that it is not worth a look. */
 attune_status tuning_look_at(struct tuning *t, struct search *search, struct object_job *job, int place,
                              struct error *error);
 /* a slot that no finalist has */
