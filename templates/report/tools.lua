@@ -42,7 +42,8 @@ end
 -- the median absolute deviation as a share of the time
 function tools.spread(spread, microseconds)
   if spread <= 0 or microseconds <= 0 then return "–" end
-  return "±" .. tools.fixed(100 * spread / microseconds, 1) .. " %"
+  local share = 100 * spread / microseconds
+  return "±" .. tools.fixed(share, share < 0.95 and 2 or 1) .. " %"
 end
 
 function tools.teraflops(operations, microseconds)

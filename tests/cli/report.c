@@ -107,6 +107,8 @@ static void the_page_holds_every_problem_and_every_kind_of_failure(void **state)
         "seqlen_q=4096 seqlen_k=4096",
         "Of 8 searches 6 came to their end",
         "90 of 120",
+        "all 120",
+        "seqlen_q = seqlen_k",
         "it was killed",
         "wrong",
         "batch 0, head 5, row 5: error 0.05, the bound is 0.0012",
