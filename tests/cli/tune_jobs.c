@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,9 @@ static struct script {
     const char *failing;       /* problem that no device can tune */
     const char *stop_at;       /* problem during which the user presses Ctrl-C */
     int together;              /* the first so many runs wait for each other */
-    int begun, ended, failed, given_back;
+    int lost_after;            /* the device is lost when so many jobs ended */
+    atomic_int ended;
+    int begun, failed, given_back;
     volatile int stop;
     struct {
         char problem[PROBLEM_NAME_BYTES], device[32];
@@ -61,6 +64,9 @@ static attune_status run_script(struct generator *generator, struct compiler_poo
         return error_set(error, ATTUNE_COMPILE_FAILED, "as the script says");
     }
     if (script.lost != NULL && strcmp(script.lost, options->device) == 0) {
+        while (script.ended < script.lost_after) {
+            usleep(1000);
+        }
         result->ending = TUNE_DEVICE_LOST;
         return script.lost_status == ATTUNE_OK ? ATTUNE_OK : error_set(error, script.lost_status, "gone");
     }
@@ -198,6 +204,20 @@ static void a_lost_device_gives_its_problem_back(void **state)
     }
 }
 
+/* the others have long run out of work by then */
+static void a_device_lost_last_of_all_is_replaced_too(void **state)
+{
+    (void)state;
+    struct tune_jobs jobs = make_jobs(3, (int[]){0, 0}, 2, 1);
+    script.together = 2;
+    script.lost = "d1";
+    script.lost_after = 2;
+    run(&jobs);
+    assert_int_equal(runs_of(NULL, "d0"), 3);
+    assert_int_equal(script.given_back, 1);
+    assert_int_equal(jobs_in(&jobs, TUNE_JOB_DONE), 3);
+}
+
 static void without_a_device_the_rest_waits(void **state)
 {
     (void)state;
@@ -289,11 +309,17 @@ static void two_devices_have_twice_the_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_device_takes_all_in_order),     cmocka_unit_test(equal_devices_share_the_list),
-        cmocka_unit_test(different_devices_tune_everything), cmocka_unit_test(a_lost_device_gives_its_problem_back),
-        cmocka_unit_test(without_a_device_the_rest_waits),   cmocka_unit_test(a_problem_that_fails_costs_no_other),
-        cmocka_unit_test(nothing_begins_after_a_stop),       cmocka_unit_test(time_goes_by_share),
-        cmocka_unit_test(what_is_left_goes_to_the_others),   cmocka_unit_test(two_devices_have_twice_the_time),
+        cmocka_unit_test(one_device_takes_all_in_order),
+        cmocka_unit_test(equal_devices_share_the_list),
+        cmocka_unit_test(different_devices_tune_everything),
+        cmocka_unit_test(a_lost_device_gives_its_problem_back),
+        cmocka_unit_test(a_device_lost_last_of_all_is_replaced_too),
+        cmocka_unit_test(without_a_device_the_rest_waits),
+        cmocka_unit_test(a_problem_that_fails_costs_no_other),
+        cmocka_unit_test(nothing_begins_after_a_stop),
+        cmocka_unit_test(time_goes_by_share),
+        cmocka_unit_test(what_is_left_goes_to_the_others),
+        cmocka_unit_test(two_devices_have_twice_the_time),
     };
     return cmocka_run_group_tests_name("cli_tune_jobs", tests, NULL, NULL);
 }
