@@ -31,6 +31,7 @@ struct journal_begin {
     int candidates; /* there are, whatever the budget */
     uint64_t seed;
     int64_t started;       /* seconds since 1970; 0: not said */
+    char rank[320];        /* of a rank of a job: "R/N JOB"; "" else */
     char fingerprint[128]; /* folder of the device's records, equal where they are shared; "" of older writers */
 };
 

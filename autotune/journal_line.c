@@ -51,6 +51,7 @@ static const struct line_field begin_fields[] = {
     ROW(journal_begin, candidates, "candidates", VALUE_COUNT, false),
     ROW(journal_begin, seed, "seed", VALUE_BITS, false),
     ROW(journal_begin, started, "started", VALUE_TIME, true),
+    ROW(journal_begin, rank, "rank", VALUE_TEXT, true),
     ROW(journal_begin, fingerprint, "fingerprint", VALUE_TEXT, true),
     {0},
 };

@@ -16,7 +16,8 @@ struct launcher {
     const char *rank, *local;
     const char *sizes[2]; /* the first that is set counts */
     const char *needs;    /* not launched as a rank unless it is an ordinary number; NULL: rank suffices */
-    /* The job is named by the first row that is set as a whole; optional parts begin with '?'. */
+    /* The job is named by the first row that is set as a whole. Parts with '?' are optional; so are those with '!',
+     * which are left out where a job that is started again goes on. */
     const char *jobs[3][JOB_PARTS];
 };
 
@@ -38,14 +39,14 @@ static const struct launcher launchers[] = {
      "MPI_LOCALRANKID",
      {"PMI_SIZE"},
      NULL,
-     {{"PMI_JOBID", "?SLURM_CLUSTER_NAME", "?SLURM_RESTART_COUNT"},
-      {"SLURM_JOB_ID", "SLURM_STEP_ID", "?SLURM_CLUSTER_NAME", "?SLURM_RESTART_COUNT"}}},
+     {{"PMI_JOBID", "?SLURM_CLUSTER_NAME", "!SLURM_RESTART_COUNT"},
+      {"SLURM_JOB_ID", "SLURM_STEP_ID", "?SLURM_CLUSTER_NAME", "!SLURM_RESTART_COUNT"}}},
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_LOCALID",
      {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
      "SLURM_STEP_ID",
-     {{"SLURM_JOB_ID", "SLURM_STEP_ID", "?SLURM_CLUSTER_NAME", "?SLURM_RESTART_COUNT"}}},
+     {{"SLURM_JOB_ID", "SLURM_STEP_ID", "?SLURM_CLUSTER_NAME", "!SLURM_RESTART_COUNT"}}},
 };
 
 /* a whole number of 0 to `most`, nothing around it */
@@ -75,11 +76,14 @@ static attune_status check_job(const char *what, const char *job, struct error *
 /* ------------------------------------------------------------------------------------------------ launchers */
 
 /* false when a part of it is missing */
-static bool name_job(const char *const parts[JOB_PARTS], char *job, size_t bytes)
+static bool name_job(const char *const parts[JOB_PARTS], bool goes_on, char *job, size_t bytes)
 {
     size_t used = 0;
     for (int i = 0; i < JOB_PARTS && parts[i] != NULL; i++) {
-        bool optional = parts[i][0] == '?';
+        bool optional = parts[i][0] == '?' || parts[i][0] == '!';
+        if (goes_on && parts[i][0] == '!') {
+            continue;
+        }
         const char *value = environment_get(parts[i] + optional);
         if (value == NULL || value[0] == '\0') {
             if (optional) {
@@ -96,7 +100,7 @@ static bool name_job(const char *const parts[JOB_PARTS], char *job, size_t bytes
     return used > 0;
 }
 
-static attune_status read_launcher(const struct launcher *launcher, const char *rank, const char *job,
+static attune_status read_launcher(const struct launcher *launcher, const char *rank, const char *job, bool goes_on,
                                    struct ranks *ranks, struct error *error)
 {
     const char *size_name = launcher->sizes[0], *size = environment_get(size_name);
@@ -132,7 +136,7 @@ static attune_status read_launcher(const struct launcher *launcher, const char *
     }
     int used = snprintf(ranks->job, sizeof ranks->job, "%s ", launcher->name);
     for (size_t i = 0; i < sizeof launcher->jobs / sizeof launcher->jobs[0]; i++) {
-        if (name_job(launcher->jobs[i], ranks->job + used, sizeof ranks->job - (size_t)used)) {
+        if (name_job(launcher->jobs[i], goes_on, ranks->job + used, sizeof ranks->job - (size_t)used)) {
             return check_job("the launcher's job", ranks->job, error);
         }
     }
@@ -170,7 +174,7 @@ static attune_status read_place(const char *place, const char *job, struct ranks
     return ATTUNE_OK;
 }
 
-attune_status ranks_find(const char *place, const char *job, struct ranks *ranks, struct error *error)
+attune_status ranks_find(const char *place, const char *job, bool goes_on, struct ranks *ranks, struct error *error)
 {
     *ranks = (struct ranks){.size = 1, .local = -1, .launcher = "none"};
     ranks_set_patience(ranks, 30.0);
@@ -186,7 +190,7 @@ attune_status ranks_find(const char *place, const char *job, struct ranks *ranks
         const char *needed = launchers[i].needs != NULL ? environment_get(launchers[i].needs) : "0";
         int number;
         if (rank != NULL && needed != NULL && read_whole(needed, INT32_MAX, &number)) {
-            return read_launcher(&launchers[i], rank, job, ranks, error);
+            return read_launcher(&launchers[i], rank, job, goes_on, ranks, error);
         }
     }
     if (job != NULL) {

@@ -32,9 +32,10 @@ struct ranks {
 
 /* By --rank R/N (`place`) and --job NAME, either of which may be NULL, else by what the launcher says: Open MPI, then
  * PMI, then Slurm, since the inner one is started by the outer one. --job alone names the launcher's job. A process
- * that nobody launched as one of several is alone. ATTUNE_INVALID, with the variable or option and its value, for what
+ * that nobody launched as one of several is alone. A job that Slurm starts again is another one unless it `goes_on`.
+ * ATTUNE_INVALID, with the variable or option and its value, for what
  * is no rank of a job. */
-attune_status ranks_find(const char *place, const char *job, struct ranks *ranks, struct error *error);
+attune_status ranks_find(const char *place, const char *job, bool goes_on, struct ranks *ranks, struct error *error);
 
 /* all limits from the second: begin twice, stall twenty times as long; the default is 30 s */
 void ranks_set_patience(struct ranks *ranks, double silence_seconds);

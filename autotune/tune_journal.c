@@ -1,6 +1,7 @@
 /* tune_journal.c - how a run's journal begins or goes on: whose it is, and why points of the space are no candidates.
  */
 #include "autotune/publish.h"
+#include "autotune/ranks.h"
 #include "autotune/tune_private.h"
 
 #include <stdio.h>
@@ -75,6 +76,10 @@ static attune_status describe_run(const struct tuning *t, struct journal_begin *
     snprintf(begin->driver, sizeof begin->driver, "%s", t->facts.device.driver_version);
     device_fingerprint(&t->facts.device, &device);
     fingerprint_folder(&device, begin->fingerprint);
+    if (t->options->share != NULL) {
+        const struct tune_share *share = t->options->share;
+        snprintf(begin->rank, sizeof begin->rank, "%d/%d %s", share->rank, share->ranks->size, share->ranks->job);
+    }
     return problem_format(t->problem, begin->problem, error);
 }
 
@@ -95,11 +100,6 @@ static attune_status continue_journal(struct tuning *t, struct generator *genera
 {
     struct journal_begin begin;
     struct journal_reading reading;
-    if (t->options->share != NULL) {
-        return error_set(error, ATTUNE_UNSUPPORTED,
-                         "a rank of a job has a journal by its job's name and does not go on with another run's: leave "
-                         "out --resume");
-    }
     attune_status status = describe_run(t, &begin, error);
     if (status == ATTUNE_OK) {
         status = tuning_resume(t, generator, &begin, &reading, error);
@@ -107,6 +107,7 @@ static attune_status continue_journal(struct tuning *t, struct generator *genera
     if (status != ATTUNE_OK) {
         return status;
     }
+    snprintf(t->result->run, sizeof t->result->run, "%s", t->run);
     snprintf(t->result->journal, sizeof t->result->journal, "%s", t->journal.path);
     if (t->result->already_done) {
         journal_close(&t->journal);

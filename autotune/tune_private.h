@@ -111,6 +111,9 @@ attune_status tuning_hold_finals(struct tuning *t, int *winner, struct error *er
 
 /* t->run and the claim on its journal, unless the caller has claimed it */
 attune_status tuning_share_begin(struct tuning *t, struct error *error);
+/* The journal of this rank, opened to go on with; *reading is the caller's. ATTUNE_NOT_FOUND: it has none, and the
+ * claim on it is ours now. ATTUNE_IO: another process writes it. */
+attune_status tuning_share_continue(struct tuning *t, struct journal_reading *reading, struct error *error);
 /* of a divided problem: leaves our share in the list, the default always, and keeps the order of all */
 attune_status tuning_share_divide(struct tuning *t, struct error *error);
 /* of a whole problem: the record in result, as the job's, for the others to find */

@@ -4,6 +4,7 @@
  * when nothing is known by it (not-tried, launch-failed: the device or its memory may have been the reason) or when the
  * user took its note back (blocked/ is where wrong, hung and crashed objects are remembered). All else is made again.
  */
+#include "autotune/ranks.h"
 #include "autotune/tune_private.h"
 
 #include "base/files.h"
@@ -28,8 +29,9 @@ struct search_for {
 
 static bool is_of_this_problem(const struct journal_begin *begin, const struct journal_begin *wanted)
 {
-    return strcmp(begin->problem, wanted->problem) == 0 && strcmp(begin->device, wanted->device) == 0 &&
-           strcmp(begin->target, wanted->target) == 0 && begin->seed == wanted->seed &&
+    return strcmp(begin->rank, wanted->rank) == 0 && strcmp(begin->problem, wanted->problem) == 0 &&
+           strcmp(begin->device, wanted->device) == 0 && strcmp(begin->target, wanted->target) == 0 &&
+           begin->seed == wanted->seed &&
            (begin->fingerprint[0] == '\0' || strcmp(begin->fingerprint, wanted->fingerprint) == 0);
 }
 
@@ -98,6 +100,23 @@ static attune_status open_newest(struct tuning *t, const struct journal_begin *w
         status = first.message[0] != '\0'
                      ? error_set(error, ATTUNE_IO, "%s: wait for its end, or leave out --resume", first.message)
                      : ATTUNE_NOT_FOUND;
+    }
+    return status;
+}
+
+/* A rank goes on with its own journal alone: the others know it by its name. */
+static attune_status open_rank(struct tuning *t, const struct journal_begin *wanted, struct journal_reading *reading,
+                               struct error *error)
+{
+    attune_status status = tuning_share_continue(t, reading, error);
+    if (status == ATTUNE_OK && !is_of_this_problem(&reading->begin, wanted)) {
+        journal_close(&t->journal);
+        journal_reading_free(reading);
+        status =
+            error_set(error, ATTUNE_INVALID,
+                      "rank %d of job '%s' was begun with another seed or on another device than now: --resume goes "
+                      "on where both are the same",
+                      t->options->share->rank, t->options->share->ranks->job);
     }
     return status;
 }
@@ -266,8 +285,8 @@ static attune_status recall(struct tuning *t, struct generator *generator, const
 
 /* ------------------------------------------------------------------------------------------------ nothing left */
 
-/* The run's record with its object; *record is filled then (record_free). */
-static bool has_record(const struct tuning *t, const char *device, struct record *record)
+/* The record of `run` with its object; *record is filled then (record_free). */
+static bool has_record(const struct tuning *t, const char *run, const char *device, struct record *record)
 {
     struct record *known = NULL;
     struct object_header header;
@@ -281,7 +300,7 @@ static bool has_record(const struct tuning *t, const char *device, struct record
     for (int i = 0; i < count; i++) {
         char object[DIGEST_HEX_BYTES];
         digest_hex(&known[i].object, object);
-        if (!found && strcmp(known[i].run, t->run) == 0 && !has_note(t, object) &&
+        if (!found && strcmp(known[i].run, run) == 0 && !has_note(t, object) &&
             store_object_get(t->store, &known[i].object, &header, &bytes, NULL) == ATTUNE_OK) {
             *record = known[i];
             found = true;
@@ -324,15 +343,23 @@ static bool misses_any(const struct tuning *t, const struct journal_reading *rea
 attune_status tuning_resume(struct tuning *t, struct generator *generator, const struct journal_begin *wanted,
                             struct journal_reading *reading, struct error *error)
 {
-    attune_status status = open_newest(t, wanted, reading, error);
+    const struct tune_share *share = t->options->share;
+    char run[sizeof t->run];
+    attune_status status =
+        share != NULL ? open_rank(t, wanted, reading, error) : open_newest(t, wanted, reading, error);
     if (status != ATTUNE_OK) {
         return status;
     }
     status = recall(t, generator, reading, error);
     if (status == ATTUNE_OK) {
+        memcpy(run, t->run, sizeof run);
+        if (share != NULL) {
+            ranks_record_run(share->ranks, wanted->problem, run);
+        }
         t->result->counts.resumed = true;
         t->result->already_done = reading->has_end && !misses_any(t, reading) && is_searched(t, reading) &&
-                                  has_record(t, wanted->fingerprint, &t->result->record);
+                                  ((share != NULL && share->divided) || /* all ranks make the record together */
+                                   has_record(t, run, wanted->fingerprint, &t->result->record));
     }
     if (status != ATTUNE_OK) {
         journal_reading_free(reading);

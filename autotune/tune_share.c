@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 attune_status tune_claim(struct store *store, const struct problem *problem, const struct tune_share *share, bool *ours,
@@ -52,7 +53,7 @@ attune_status tuning_share_begin(struct tuning *t, struct error *error)
     char text[PROBLEM_TEXT_BYTES];
     bool ours = true;
     attune_status status = problem_format(t->problem, text, error);
-    if (status == ATTUNE_OK && !share->claimed) {
+    if (status == ATTUNE_OK && !share->claimed && !t->joined) {
         status = tune_claim(t->store, t->problem, share, &ours, error);
     }
     if (status != ATTUNE_OK) {
@@ -60,13 +61,52 @@ attune_status tuning_share_begin(struct tuning *t, struct error *error)
     }
     ranks_journal_run(share->ranks, text, share->rank, share->turn, t->run);
     if (!ours) {
-        return error_set(error, ATTUNE_INVALID,
-                         "rank %d of %d of job '%s' has a journal of this problem already, %s: another process is the "
-                         "same rank, or the job ran before; --job NAME gives it a name of its own",
-                         share->rank, share->ranks->size, share->ranks->job, t->run);
+        return error_set(
+            error, ATTUNE_INVALID,
+            "rank %d of %d of job '%s' has a journal of this problem already, %s: another process is the "
+            "same rank, or the job ran before; --resume goes on with it, --job NAME gives it a name of its own",
+            share->rank, share->ranks->size, share->ranks->job, t->run);
     }
     t->joined = true;
     return ATTUNE_OK;
+}
+
+/* nothing is in it: who claimed it was killed before it began */
+static bool is_empty(struct store *store, const char *run)
+{
+    struct buffer text = BUFFER_INIT;
+    bool empty = store_journal_read(store, run, &text, NULL) == ATTUNE_OK && text.length == 0;
+    buffer_free(&text);
+    return empty;
+}
+
+attune_status tuning_share_continue(struct tuning *t, struct journal_reading *reading, struct error *error)
+{
+    const struct tune_share *share = t->options->share;
+    const struct timespec pause = {0, 20000000};
+    char text[PROBLEM_TEXT_BYTES];
+    bool ours = false, written = true;
+    attune_status status = problem_format(t->problem, text, error);
+    if (status == ATTUNE_OK) {
+        status = tune_claim(t->store, t->problem, share, &ours, error);
+    }
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    ranks_journal_run(share->ranks, text, share->rank, share->turn, t->run);
+    if (ours || is_empty(t->store, t->run)) {
+        t->joined = true;
+        return ATTUNE_NOT_FOUND;
+    }
+    /* a rank that watches ours holds it for a moment now and then */
+    for (int attempt = 0; attempt < 20 && written; attempt++) {
+        if (attempt > 0) {
+            nanosleep(&pause, NULL);
+        }
+        status = journal_continue(&t->journal, t->store, t->run, reading, &written, error);
+    }
+    t->joined = status == ATTUNE_OK;
+    return status == ATTUNE_NOT_FOUND ? ATTUNE_IO : status;
 }
 
 attune_status tuning_share_divide(struct tuning *t, struct error *error)

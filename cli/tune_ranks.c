@@ -50,7 +50,8 @@ attune_status tune_team_open(const struct options *given, const struct problem_l
                              struct error *error)
 {
     *team = (struct tune_team){.count = problems->count};
-    attune_status status = ranks_find(options_text(given, "rank"), options_text(given, "job"), &team->ranks, error);
+    attune_status status = ranks_find(options_text(given, "rank"), options_text(given, "job"),
+                                      options_has(given, "resume"), &team->ranks, error);
     if (status != ATTUNE_OK) {
         return status;
     }
@@ -375,6 +376,7 @@ static void take_over(struct collection *c, int number, int owner)
         result != NULL ? tune_claim(c->work->store, problem, &share, &ours, &why) : error_no_memory(&why);
     if (status == ATTUNE_OK && ours) {
         settings.share = &share;
+        settings.resume = false; /* the turn's journal is new */
         fprintf(stderr, "attune tune: rank %d died before problem %d was tuned; this rank does it\n", owner,
                 number + 1);
         status =

@@ -62,7 +62,7 @@ static void expect(const char *place, const char *job, int rank, int size, int l
 {
     struct ranks ranks;
     struct error error = {.message = ""};
-    if (ranks_find(place, job, &ranks, &error) != ATTUNE_OK) {
+    if (ranks_find(place, job, false, &ranks, &error) != ATTUNE_OK) {
         fail_msg("%s", error.message);
     }
     assert_int_equal(ranks.rank, rank);
@@ -78,7 +78,7 @@ static void expect_refusal(const char *place, const char *job, const char *what,
 {
     struct ranks ranks;
     struct error error = {.message = ""};
-    assert_int_equal(ranks_find(place, job, &ranks, &error), ATTUNE_INVALID);
+    assert_int_equal(ranks_find(place, job, false, &ranks, &error), ATTUNE_INVALID);
     if (strstr(error.message, what) == NULL || strstr(error.message, value) == NULL) {
         fail_msg("'%s' names neither %s nor %s", error.message, what, value);
     }
@@ -94,6 +94,9 @@ static void each_launcher_says_rank_size_and_job(void **state)
     expect(NULL, NULL, 2, 3, 1, "Slurm 12.0.big");
     setenv("SLURM_RESTART_COUNT", "1", 1); /* a job that Slurm starts again is another one */
     expect(NULL, NULL, 2, 3, 1, "Slurm 12.0.big.1");
+    struct ranks going_on;
+    assert_int_equal(ranks_find(NULL, NULL, true, &going_on, NULL), ATTUNE_OK); /* unless it is to go on */
+    assert_string_equal(going_on.job, "Slurm 12.0.big");
     SAY({"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
         {"OMPI_MCA_orte_precondition_transports", "aa-bb"}, {"OMPI_MCA_ess_base_jobid", "77"});
     expect(NULL, NULL, 1, 4, 1, "Open MPI aa-bb.77");

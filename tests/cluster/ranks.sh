@@ -20,6 +20,13 @@ all() { # JOB N arguments...: all at once; fails when one does
   [ "$status" = 0 ] || { cat "$WORK/$job".*.err; fail "$job: a rank ended with $status"; }
 }
 
+refuse() { # TEXT arguments...
+  local text=$1
+  shift
+  if "$ATTUNE" tune --problem "$PROBLEM" "$@" >"$WORK/refused" 2>&1; then fail "not refused: $*"; fi
+  grep -qF -e "$text" "$WORK/refused" || { cat "$WORK/refused"; fail "no word of '$text': $*"; }
+}
+
 echo "one problem's candidates are divided, and every rank ends with the choice of a process alone"
 "$ATTUNE" tune --device host --problem "$PROBLEM" --seed 3 --retry-blocked --json >"$WORK/alone.json" 2>/dev/null
 all divided 3 --problem "$PROBLEM" --seed 3
@@ -50,14 +57,14 @@ cat >"$WORK/slow-c++" <<'SLOW'
 #!/bin/sh
 case " $* " in *" -c "*) # the source comes on stdin
   source=$(mktemp) && cat >"$source"
-  ! grep -q 'test_share_1[24]' "$source" || sleep 3
+  ! grep -q "$SLOW" "$source" || sleep 3
   exec <"$source"
   rm "$source" ;;
 esac
 exec c++ "$@"
 SLOW
 chmod +x "$WORK/slow-c++"
-ATTUNE_CXX=$WORK/slow-c++ "$ATTUNE" tune --device host --rank 2/4 --job killed "${K[@]}" >"$WORK/victim.log" 2>&1 &
+SLOW='test_share_1[24]' ATTUNE_CXX=$WORK/slow-c++ "$ATTUNE" tune --device host --rank 2/4 --job killed "${K[@]}" >"$WORK/victim.log" 2>&1 &
 VICTIM=$!
 written() { cat "$ATTUNE_CACHE"/journals/*.jsonl 2>/dev/null | grep -c "$1" || true; }
 for ((i = 0; i < 1200 && $(written '"right"') < 1; i++)); do sleep 0.05; done
@@ -89,14 +96,55 @@ answers left '[r["journal"] for r in rows[0]] == [r["journal"] for r in rows[1]]
 
 answers left 'sum(not row[2]["ranks"]["adopted"] for row in rows) == 1 and [l["kind"] for l in journals()[rows[0][2]["ranks"]["journals"][0]]].count("begin") == 1' "$WORK"/left.{0,1}.json
 
+echo "a job that died goes on with --resume, and comes to its choice"
+export ATTUNE_CACHE=$WORK/third
+for mode in 8 9 2 12; do echo "mode=$mode"; done >"$WORK/order" # 8 and 9 are rank 1's of 2
+N=(--problem "$PROBLEM" --candidates "$WORK/order")
+VICTIMS=()
+for r in 0 1; do
+  SLOW='test_share_\(9\|12\)' ATTUNE_CXX=$WORK/slow-c++ "$ATTUNE" tune --device host --rank $r/2 --job night "${N[@]}" >"$WORK/victim.log" 2>&1 &
+  VICTIMS+=($!)
+done
+for ((i = 0; i < 1200 && $(written '"right"') < 2; i++)); do sleep 0.05; done
+kill -9 "${VICTIMS[@]}"
+wait "${VICTIMS[@]}" 2>/dev/null || true
+[ "$(written '"right"')" = 2 ] && [ "$(written '"end"')" = 0 ] || { cat "$WORK/victim.log"; fail "night: not in the middle"; }
+refuse "--resume goes on with it" --device host --rank 0/2 --job night
+all night 2 "${N[@]}" --resume
+R=("$WORK"/night.{0,1}.json)
+answers night 'all(row[0]["winner"] == "test.share/plain mode=8" and row[0]["complete"] and row[0]["resumed"] and row[0]["held"] == 2 for row in rows)' "${R[@]}"
+answers night 'len(journals()) == 2 and sum(l.get("candidate", "").endswith("mode=8") for j in journals().values() for l in j if l["kind"] == "outcome") == 1' "${R[@]}"
+BEFORE=$(written '"outcome"')
+all night 2 "${N[@]}" --resume
+answers night 'all(row[0]["winner"] == "test.share/plain mode=8" and row[0]["already_done"] and row[0]["ranks"]["adopted"] for row in rows)' "${R[@]}"
+[ "$(written '"outcome"')" = "$BEFORE" ] || fail "night: what was done is done again"
+"$ATTUNE" tune --device host "${N[@]}" --resume --json >"$WORK/lone.json" 2>/dev/null || fail "night: a process alone"
+answers night 'not rows[0][0]["resumed"] and len(journals()) == 3' "$WORK/lone.json"
+
+case ${ATTUNE_TEST_SIZE:-ci} in ci) ROUNDS=2 ;; full) ROUNDS=200 ;; *) fail "ATTUNE_TEST_SIZE is ci or full" ;; esac
+echo "whichever rank is killed whenever, the others agree: $ROUNDS rounds"
+RANDOM=7
+for ((round = 0; round < ROUNDS; round++)); do
+  export ATTUNE_CACHE=$WORK/round
+  rm -rf "$ATTUNE_CACHE"
+  pids=()
+  for r in 0 1 2; do
+    rank round $r/3 --problem "$PROBLEM" --seed $((round + 1)) --peer-limit 1s &
+    pids+=($!)
+  done
+  sleep 0.$((RANDOM % 6))$((RANDOM % 10))
+  dead=$((RANDOM % 3))
+  kill -9 $(pgrep -P "${pids[dead]}" -x attune) "${pids[dead]}" 2>/dev/null || true # not there: it had ended
+  ended=()
+  for r in 0 1 2; do
+    if wait "${pids[r]}" 2>/dev/null; then ended+=("$WORK/round.$r.json"); fi
+  done
+  [ ${#ended[@]} -ge 2 ] || { cat "$WORK"/round.*.err; fail "round $round: rank $dead was killed, and only ${#ended[@]} ranks ended well"; }
+  answers round 'same(row[0]["winner"] for row in rows) and len(records()) == 1 and records()[0]["candidate"] == rows[0][0]["winner"]' "${ended[@]}" >/dev/null
+done
+
 echo "what is no rank, or one that is there already, is refused"
-refuse() { # TEXT arguments...
-  local text=$1
-  shift
-  if "$ATTUNE" tune --problem "$PROBLEM" "$@" >"$WORK/refused" 2>&1; then fail "not refused: $*"; fi
-  grep -qF -e "$text" "$WORK/refused" || { cat "$WORK/refused"; fail "no word of '$text': $*"; }
-}
-refuse "has a journal of this problem already" --device host --rank 0/4 --job killed
+refuse "has a journal of this problem already" --device host --rank 0/3 --job round
 refuse "0 to 3" --device host --rank 4/4 --job other
 refuse "one device" --device host,host --rank 0/4 --job other
 refuse "--peer-limit" --device host --peer-limit 5s
