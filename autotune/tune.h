@@ -94,6 +94,8 @@ struct tune_peer {
     bool merged;       /* its outcomes took part in the choice */
 };
 
+/* a drift past it is told */
+#define TUNE_DRIFT_MAX 0.03
 struct tune_result {
     struct record record; /* record_free */
     struct tune_progress counts;

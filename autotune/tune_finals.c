@@ -15,7 +15,7 @@
 
 enum { HELD_MAX = 3 };
 static const struct measure_stage stages[] = {{3, TUNING_FINALISTS / 2}, {8, 3}, {15, 0}};
-static const double tie_band = 0.01, warm_milliseconds = 200.0, drift_max = 0.03;
+static const double tie_band = 0.01, warm_milliseconds = 200.0;
 
 static attune_status sample_finalist(void *data, int entry, double *microseconds, struct error *error)
 {
@@ -85,7 +85,7 @@ static void hold_steady_rounds(struct tuning *t, struct measure_result *results,
     for (int held = 0; held < HELD_MAX; held++) {
         hold_rounds(t, results, course);
         within = drift_between(course->before, course->after);
-        if (within <= drift_max || course->rounds == 0 || t->stopped || tuning_is_interrupted(t) ||
+        if (within <= TUNE_DRIFT_MAX || course->rounds == 0 || t->stopped || tuning_is_interrupted(t) ||
             (t->deadline > 0.0 && clock_seconds() >= t->deadline)) {
             break;
         }

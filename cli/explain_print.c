@@ -152,6 +152,10 @@ static void print_run(const json_t *tuning)
            whole_of(tuning, "started") > 0 ? date : "", text_of(tuning, "state"), whole_of(tuning, "looked_at"),
            whole_of(tuning, "listed"), whole_of(tuning, "right"));
     printf(", %lld timed\nit tuned %s\n", whole_of(tuning, "timed"), text_of(tuning, "problem"));
+    double drift = json_real_value(json_object_get(tuning, "drift"));
+    if (drift > TUNE_DRIFT_MAX) {
+        printf("times drifted by %.1f %% while it ran: the order stands, since it is by ratios\n", 100.0 * drift);
+    }
 }
 
 void explain_run_print(const json_t *result)

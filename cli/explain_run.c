@@ -201,6 +201,7 @@ static void add_head(const struct telling *telling)
     json_set_whole(tuning, "listed", reading->begin.candidates);
     json_set_whole(tuning, "looked_at", telling->standings.looked_at);
     json_set_whole(tuning, "looks", reading->end.looks);
+    json_set_real(tuning, "drift", reading->end.drift);
     json_set_whole(tuning, "right", telling->standings.fastest_count);
     json_set_whole(tuning, "timed", telling->standings.timed);
     json_set_real(tuning, "winner_microseconds", telling->winner);

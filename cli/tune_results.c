@@ -8,7 +8,6 @@
 #include <string.h>
 
 enum { REASONS_MAX = 12 };
-static const double drift_told = 0.03;
 
 /* outcomes that are no rejection */
 static bool is_rejection(const char *outcome)
@@ -237,7 +236,7 @@ static void print_speed(const json_t *row)
         printf("; the device's process waited for %.1f %% of the time", 100.0 * json_real_value(idle));
     }
     printf("\n");
-    if (drift > drift_told) {
+    if (drift > TUNE_DRIFT_MAX) {
         printf("  times drifted by %.1f %% meanwhile: the order stands, since it is by ratios, but times of other runs "
                "may differ as much\n",
                100.0 * drift);

@@ -235,6 +235,59 @@ static void a_strategy_that_leaves_candidates_is_complete_at_its_end(void **stat
     close_setting(&setting);
 }
 
+/* how far each candidate is from a best one that is not the default */
+static double valley(const char *kernel, const void *object, size_t bytes)
+{
+    (void)object, (void)bytes;
+    return 100.0 + 3.0 * abs(atoi(strrchr(kernel, '_') + 2) - 41);
+}
+
+/* the ids of a journal's first looks, in the order in which they were written */
+static void read_order(const struct tune_result *result, struct buffer *order)
+{
+    struct buffer bytes = BUFFER_INIT;
+    assert_int_equal(file_read(result->journal, 1 << 20, &bytes, NULL), ATTUNE_OK);
+    for (const char *at = buffer_string(&bytes); (at = strstr(at, "\"stage\":\"first\",\"id\":\"")) != NULL; at++) {
+        buffer_format(order, "%.*s ", CANDIDATE_ID_BYTES - 1, strstr(at, "\"id\":\"") + 6);
+    }
+    buffer_free(&bytes);
+}
+
+/* Objects are compiled by the first run and taken from the store by the second, which is another order in time. */
+static void the_order_of_candidates_does_not_depend_on_compilers(void **state)
+{
+    struct parts parts = *(struct parts *)*state;
+    struct setting setting;
+    char modes[512] = "0", folder[512];
+    enum { MODES = 64 };
+    for (int mode = 1; mode < MODES; mode++) {
+        snprintf(modes + strlen(modes), sizeof modes - strlen(modes), ", %d", mode);
+    }
+    open_setting(&setting, modes, "1");
+    assert_int_equal(folder_temporary(folder, sizeof folder, NULL), ATTUNE_OK);
+    assert_int_equal(store_open(folder, &parts.store, NULL), ATTUNE_OK);
+    static const char *const strategies[] = {"model", "local"};
+    for (int i = 0; i < 2; i++) {
+        struct buffer orders[2] = {BUFFER_INIT, BUFFER_INIT};
+        for (int run = 0; run < 2; run++) {
+            struct driver driver = scripted_driver(valley);
+            struct tune_result result;
+            tune(&parts, &setting, &driver, &(struct tune_options){.seed = 1, .strategy = strategies[i]}, &result);
+            assert_int_equal(result.counts.reused > 0, run > 0 || i > 0);
+            assert_true(result.counts.looks > 8);
+            read_order(&result, &orders[run]);
+            tune_result_free(&result);
+        }
+        assert_in_range(orders[0].length, 9 * CANDIDATE_ID_BYTES, MODES * CANDIDATE_ID_BYTES);
+        assert_string_equal(buffer_string(&orders[0]), buffer_string(&orders[1]));
+        buffer_free(&orders[0]);
+        buffer_free(&orders[1]);
+    }
+    store_close(parts.store);
+    folder_remove(folder);
+    close_setting(&setting);
+}
+
 static void a_file_of_candidates_is_looked_at_whole(void **state)
 {
     struct setting setting;
@@ -415,6 +468,7 @@ int main(void)
         cmocka_unit_test(the_same_binary_is_looked_at_once),
         cmocka_unit_test(a_count_is_of_looks),
         cmocka_unit_test(a_strategy_that_leaves_candidates_is_complete_at_its_end),
+        cmocka_unit_test(the_order_of_candidates_does_not_depend_on_compilers),
         cmocka_unit_test(a_file_of_candidates_is_looked_at_whole),
         cmocka_unit_test(finals_that_drift_are_held_again_and_what_is_left_is_told),
         cmocka_unit_test(waiting_counts_between_replies_and_requests),
