@@ -105,6 +105,11 @@ attune_status measurer_sample(struct measurer *measurer, int slot, double *micro
     return end_request(measurer, measurer->kind->sample(measurer, slot, microseconds, error));
 }
 
+bool measurer_is_aside(const struct measurer *measurer)
+{
+    return measurer->kind->overlaps;
+}
+
 enum measurer_fate measurer_fate(const struct measurer *measurer)
 {
     return measurer->fate;

@@ -136,6 +136,8 @@ struct measurer_remote_options {
 };
 attune_status measurer_remote(const struct measurer_remote_options *options, struct measurer **measurer,
                               struct error *error);
+/* its requests are answered by another process: this one's times are its own */
+bool measurer_is_aside(const struct measurer *measurer);
 /* ATTUNE_MEASURE=none: the user wants candidates in this process */
 bool measurer_is_local(void);
 

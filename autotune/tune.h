@@ -108,6 +108,8 @@ struct tune_result {
     double operations;       /* floating-point operations of the problem */
     double worker_idle;      /* share of its time that the measurer waited for requests, after the first 10 s; below 0:
                                 the run was shorter */
+    double between_seconds;  /* in which nothing compiled waited for the device and the best were timed again */
+    int between_samples;     /* of them that counted */
     double drift;            /* relative change of the yardstick's time: from the run's begin to the finals, or within
                                 them, whichever is more. Order is by ratios, which it does not touch; times are */
     char journal[512];

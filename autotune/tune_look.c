@@ -71,6 +71,7 @@ void tuning_keep(struct tuning *t, const struct object_job *job, const struct co
     kept.facts = *job;
     kept.facts.bytes = kept.facts.log = (struct buffer)BUFFER_INIT;
     kept.facts.source = NULL;
+    tuning_forget_gap(t, kept.slot);
     if (t->finalist_count < room) {
         t->finalists[t->finalist_count++] = kept;
         return;

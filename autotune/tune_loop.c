@@ -95,7 +95,9 @@ static struct object_job *take(struct loop *loop, int *place)
     if (pipeline_under_way(loop->pipeline) == 0) {
         settle(loop);
     } else if (!pipeline_is_ready(loop->pipeline)) {
-        journal_sync(&loop->t->journal); /* there is time for it */
+        settle(loop);
+    }
+    while (!pipeline_is_ready(loop->pipeline) && !tuning_out_of_budget(loop->t) && tuning_use_gap(loop->t)) {
     }
     return pipeline_take(loop->pipeline, place);
 }

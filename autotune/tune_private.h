@@ -1,6 +1,7 @@
 /* tune_private.h - what the files of the tuner share: tune.c opens and publishes, tune_journal.c begins the journal,
  * tune_resume.c finds the run that goes on and what of it holds, tune_known.c puts that to use, tune_loop.c goes
- * through the candidates that the search asks for, tune_look.c looks at one, tune_finals.c lets the best meet. */
+ * through the candidates that the search asks for, tune_look.c looks at one, tune_gaps.c uses the time between looks,
+ * tune_finals.c lets the best meet. */
 #ifndef AUTOTUNE_TUNE_PRIVATE_H
 #define AUTOTUNE_TUNE_PRIVATE_H
 
@@ -19,6 +20,17 @@ struct contender {
     int slot;                /* of the measurer, where it stays loaded */
     int place;               /* in the order of candidates: 0 is the default */
     double quick;
+};
+
+/* what was sampled between looks (tune_gaps.c): ratios to the yardstick, of each slot the latest */
+enum { GAP_RATIOS = 15 };
+struct gaps {
+    int yardstick; /* place of the finalist that the ratios are to */
+    int turn;
+    struct gap {
+        int count; /* ever taken */
+        double ratios[GAP_RATIOS];
+    } of_slot[MEASURER_SLOTS];
 };
 
 /* of a candidate of the list, from an earlier run */
@@ -47,6 +59,7 @@ struct tuning {
 
     struct contender finalists[TUNING_FINALISTS + 1];
     int finalist_count;
+    struct gaps gaps;
     double pace; /* the device's now: a first look's time by what it would have been at the yardstick's look */
     double yardstick_begin; /* the yardstick's first sample; 0: there was none */
     int sampled;            /* finalist of the last request in the rounds */
@@ -89,6 +102,11 @@ attune_status tuning_search(struct tuning *t, struct generator *generator, struc
  * place is the search's index) may say that it is not worth a look. */
 attune_status tuning_look_at(struct tuning *t, struct search *search, struct object_job *job, int place,
                              struct error *error);
+/* Times one finalist again while nothing waits for the device, some ten milliseconds; false when there is none to time,
+ * or something failed: the caller waits then. */
+bool tuning_use_gap(struct tuning *t);
+void tuning_forget_gap(struct tuning *t, int slot); /* another kernel is in it */
+
 /* a slot that no finalist has */
 int tuning_free_slot(const struct tuning *t);
 /* among the finalists, if it is good enough; else its slot is dropped */

@@ -143,6 +143,8 @@ void tune_results_describe(json_t *row, const struct tune_result *result)
     json_set_real(row, "compiled_per_minute", per_minute(counts->compiled, counts->elapsed_seconds));
     json_set_real(row, "verified_per_minute", per_minute(counts->verified, counts->elapsed_seconds));
     json_set_real(row, "timed_per_minute", per_minute(counts->timed, counts->elapsed_seconds));
+    json_set_real(row, "between_seconds", result->between_seconds);
+    json_set_whole(row, "between_samples", result->between_samples);
     if (result->worker_idle >= 0.0) {
         json_set_real(row, "worker_idle", result->worker_idle);
     } else { /* it took less than the time that does not count */
@@ -234,6 +236,11 @@ static void print_speed(const json_t *row)
            json_real_value(json_object_get(row, "timed_per_minute")));
     if (json_is_real(idle)) {
         printf("; the device's process waited for %.1f %% of the time", 100.0 * json_real_value(idle));
+    }
+    const long long samples = (long long)json_integer_value(json_object_get(row, "between_samples"));
+    if (samples > 0) {
+        printf("\n  nothing compiled was waiting for %.1f s: the best so far were timed again, %lld times",
+               json_real_value(json_object_get(row, "between_seconds")), samples);
     }
     printf("\n");
     if (drift > TUNE_DRIFT_MAX) {

@@ -111,6 +111,30 @@ static void finalists_return_when_their_worker_ends(void **state)
     folder_remove(place.folder);
 }
 
+/* Compilers are slower than this device: meanwhile the best so far are timed again, and the times stay what they are.
+ */
+static void while_compilers_work_the_best_are_timed_again(void **state)
+{
+    struct place place;
+    struct tune_result result;
+    struct error error = {0};
+    open_place(&place);
+    use(TEST_BINARY_DIR "/tests/proof/scripted_measure");
+    attune_status status =
+        tune(&place, *state, "t120 t101 t102 t103 t104 t105 t106 t107 t108 t109 t110 t111 t112 t113 t114 t115 t100",
+             (struct tune_options){0}, &result, &error);
+    skip_without_compiler(status, &error);
+    assert_int_equal(status, ATTUNE_OK);
+    assert_true(result.between_samples > 0);
+    assert_true(result.between_seconds > 0.0);
+    assert_string_equal(result.record.candidate, "twice/plain mode=t100");
+    assert_true(result.record.winner_microseconds > 99.99 && result.record.winner_microseconds < 100.01);
+    expect(&result, "t114", "slower", "");
+    expect(&result, "t115", "slower", "");
+    tune_result_free(&result);
+    folder_remove(place.folder);
+}
+
 /* the default is the yardstick: without it the first of the others is */
 static void a_default_that_fails_in_the_rounds_leaves_the_others(void **state)
 {
@@ -414,6 +438,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(finalists_return_when_their_worker_ends, use_the_usual),
+        cmocka_unit_test_teardown(while_compilers_work_the_best_are_timed_again),
         cmocka_unit_test_teardown(a_default_that_fails_in_the_rounds_leaves_the_others, use_the_usual),
         cmocka_unit_test_teardown(a_lost_device_ends_the_run_with_what_there_is, use_the_usual),
         cmocka_unit_test_teardown(an_end_from_outside_is_nobodys_fault, use_the_usual),
