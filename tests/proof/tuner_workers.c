@@ -438,7 +438,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(finalists_return_when_their_worker_ends, use_the_usual),
-        cmocka_unit_test_teardown(while_compilers_work_the_best_are_timed_again),
+        cmocka_unit_test_teardown(while_compilers_work_the_best_are_timed_again, use_the_usual),
         cmocka_unit_test_teardown(a_default_that_fails_in_the_rounds_leaves_the_others, use_the_usual),
         cmocka_unit_test_teardown(a_lost_device_ends_the_run_with_what_there_is, use_the_usual),
         cmocka_unit_test_teardown(an_end_from_outside_is_nobodys_fault, use_the_usual),
