@@ -1,6 +1,7 @@
 /* history.c - journals and records of a store, found and read. What is made of their outcomes: standings.c. */
 #include "autotune/history.h"
 
+#include "autotune/ranks.h"
 #include "base/files.h"
 
 #include <stdio.h>
@@ -49,6 +50,20 @@ attune_status history_outcomes(struct store *store, const char *run, struct jour
     return read_journal(store, run, false, reading, error);
 }
 
+/* A rank's journal says "R/N JOB"; the record's id follows from job, size and problem. */
+static void find_record(struct history_run *run)
+{
+    struct ranks ranks = {0};
+    const struct journal_begin *begin = &run->reading.begin;
+    int used = 0;
+    snprintf(run->record, sizeof run->record, "%s", run->run);
+    if (sscanf(begin->rank, "%5d/%5d %n", &ranks.rank, &ranks.size, &used) == 2 && used > 0 && ranks.rank >= 0 &&
+        ranks.rank < ranks.size && strlen(begin->rank + used) < sizeof ranks.job) {
+        snprintf(ranks.job, sizeof ranks.job, "%s", begin->rank + used);
+        ranks_record_run(&ranks, begin->problem, run->record);
+    }
+}
+
 struct gathering {
     struct store *store;
     struct history *history;
@@ -95,6 +110,7 @@ static attune_status add_run(struct gathering *g, const struct store_entry *entr
         run->reading = (struct journal_reading){0};
         snprintf(run->reason, sizeof run->reason, "%.500s", why.message);
     }
+    find_record(run);
     journal_reading_free(&run->reading);
     g->history->run_count++;
     return ATTUNE_OK;
@@ -195,10 +211,10 @@ void history_free(struct history *history)
     *history = (struct history){0};
 }
 
-const struct history_run *history_find(const struct history *history, const char *run)
+const struct history_run *history_find(const struct history *history, const char *record)
 {
     for (int i = 0; i < history->run_count; i++) {
-        if (strcmp(history->runs[i].run, run) == 0) {
+        if (history->runs[i].reason[0] == '\0' && strcmp(history->runs[i].record, record) == 0) {
             return &history->runs[i];
         }
     }

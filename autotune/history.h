@@ -11,6 +11,7 @@
 /* ---- runs ---- */
 struct history_run {
     char run[33];                   /* "" where the file's name is no run's */
+    char record[33];                /* id of the record that it leaves: its own, or that of its job of several ranks */
     char path[512];                 /* below the store's folder */
     uint64_t bytes;                 /* of the file */
     int64_t modified;               /* seconds since 1970 */
@@ -33,12 +34,19 @@ attune_status history_read(struct store *store, struct history *history, struct 
 /* the same without records */
 attune_status history_read_runs(struct store *store, struct history *history, struct error *error);
 void history_free(struct history *history);
-const struct history_run *history_find(const struct history *history, const char *run); /* NULL: no such journal */
+/* the first run that leaves, or would leave, the record of that id; NULL: no such journal */
+const struct history_run *history_find(const struct history *history, const char *record);
 
 /* One run's journal with its outcomes, by its id; on failure (ATTUNE_NOT_FOUND, ATTUNE_CORRUPT, ...) nothing is to
  * free. A journal that is of another run, or does not begin as one, is ATTUNE_CORRUPT. */
 attune_status history_outcomes(struct store *store, const char *run, struct journal_reading *reading,
                                struct error *error);
+
+/* The journals of all runs that leave the record of that id, as one: those of a job's ranks, each of whose times counts
+ * by its default's against the first's. It has an end when all have, and is complete when all are. ATTUNE_NOT_FOUND
+ * when there is none. `count` gets how many there are; may be NULL. */
+attune_status history_gather(struct store *store, const struct history *history, const char *record,
+                             struct journal_reading *reading, int *count, struct error *error);
 
 /* "ended": every candidate was looked at; "stopped" before that; "failed": no winner; "running"; "killed"; "unreadable"
  */

@@ -151,8 +151,12 @@ static void print_run(const json_t *tuning)
     printf("%s%s, %s: looked at %lld of %lld candidates, %lld right", whole_of(tuning, "started") > 0 ? ", begun " : "",
            whole_of(tuning, "started") > 0 ? date : "", text_of(tuning, "state"), whole_of(tuning, "looked_at"),
            whole_of(tuning, "listed"), whole_of(tuning, "right"));
-    printf(", %lld timed\nit tuned %s\n", whole_of(tuning, "timed"), text_of(tuning, "problem"));
-    double drift = json_real_value(json_object_get(tuning, "drift"));
+    printf(", %lld timed", whole_of(tuning, "timed"));
+    if (whole_of(tuning, "journals") > 1) {
+        printf(", by %lld ranks of one job", whole_of(tuning, "journals"));
+    }
+    printf("\nit tuned %s\n", text_of(tuning, "problem"));
+    double drift = real_of(tuning, "drift");
     if (drift > TUNE_DRIFT_MAX) {
         printf("times drifted by %.1f %% while it ran: the order stands, since it is by ratios\n", 100.0 * drift);
     }

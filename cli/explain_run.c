@@ -16,35 +16,40 @@ struct telling {
     struct journal_reading reading;
     struct standings standings;
     bool read;
+    int journals;  /* more than one: of a job's ranks */
     double winner; /* microseconds; 0: nothing was timed */
     json_t *tuning;
 };
 
 /* ------------------------------------------------------------------------------------------------ the run */
 
-/* The newest run of the problem on a device of this name and target; "" when there is none. */
-static attune_status newest_run(const struct explained_run *asked, char run[33], struct error *error)
+/* The record's id of the newest run of the problem on a device of this name and target; "" when there is none. */
+static attune_status newest_run(const struct explained_run *asked, const struct history *history, char run[33],
+                                struct error *error)
 {
-    struct history history;
     char problem[PROBLEM_TEXT_BYTES], target[TARGET_TEXT_BYTES];
     attune_status status = problem_format(asked->problem, problem, error);
     run[0] = '\0';
-    if (status != ATTUNE_OK || store_path(asked->store)[0] == '\0') {
-        return status;
-    }
     target_format(&asked->device->target, target);
-    status = history_read_runs(asked->store, &history, error);
-    for (int i = 0; i < history.run_count && status == ATTUNE_OK; i++) {
-        const struct journal_begin *begin = &history.runs[i].reading.begin;
-        if (history.runs[i].reading.has_begin && strcmp(begin->problem, problem) == 0 &&
+    for (int i = 0; i < history->run_count && status == ATTUNE_OK; i++) {
+        const struct journal_begin *begin = &history->runs[i].reading.begin;
+        if (history->runs[i].reading.has_begin && strcmp(begin->problem, problem) == 0 &&
             strcmp(begin->device, asked->device->name) == 0 && strcmp(begin->target, target) == 0) {
-            snprintf(run, 33, "%s", history.runs[i].run);
+            snprintf(run, 33, "%s", history->runs[i].record);
         }
     }
-    if (status == ATTUNE_OK) {
-        history_free(&history);
-    }
     return status;
+}
+
+/* All that leaves the record. One journal has its name; a job's are found among all. */
+static attune_status read_run(struct telling *telling, const struct history *history, struct error *why)
+{
+    struct store *store = telling->asked->store;
+    attune_status status = history_outcomes(store, telling->run, &telling->reading, why);
+    telling->journals = status == ATTUNE_OK;
+    return status == ATTUNE_NOT_FOUND
+               ? history_gather(store, history, telling->run, &telling->reading, &telling->journals, why)
+               : status;
 }
 
 static const char *state_of(const struct journal_reading *reading)
@@ -53,7 +58,7 @@ static const char *state_of(const struct journal_reading *reading)
     return history_state(&run);
 }
 
-static attune_status open_run(struct telling *telling, struct error *error)
+static attune_status open_run(struct telling *telling, const struct history *history, struct error *error)
 {
     const struct explained_run *asked = telling->asked;
     struct error why = {.message = ""};
@@ -61,7 +66,7 @@ static attune_status open_run(struct telling *telling, struct error *error)
     if (asked->record != NULL) {
         snprintf(telling->run, sizeof telling->run, "%s", asked->record->run);
     } else {
-        status = newest_run(asked, telling->run, error);
+        status = newest_run(asked, history, telling->run, error);
     }
     if (status != ATTUNE_OK) {
         return status;
@@ -71,7 +76,7 @@ static attune_status open_run(struct telling *telling, struct error *error)
         json_set_text(telling->tuning, "journal", "none");
         return ATTUNE_OK;
     }
-    status = history_outcomes(asked->store, telling->run, &telling->reading, &why);
+    status = read_run(telling, history, &why);
     if (status == ATTUNE_NO_MEMORY) {
         return error_set(error, status, "%s", why.message);
     }
@@ -201,6 +206,7 @@ static void add_head(const struct telling *telling)
     json_set_whole(tuning, "listed", reading->begin.candidates);
     json_set_whole(tuning, "looked_at", telling->standings.looked_at);
     json_set_whole(tuning, "looks", reading->end.looks);
+    json_set_whole(tuning, "journals", telling->journals);
     json_set_real(tuning, "drift", reading->end.drift);
     json_set_whole(tuning, "right", telling->standings.fastest_count);
     json_set_whole(tuning, "timed", telling->standings.timed);
@@ -321,7 +327,13 @@ attune_status explain_run(const struct explained_run *asked, struct error *error
 {
     struct telling telling = {.asked = asked, .tuning = json_object()};
     json_object_set_new(asked->cli->result, "tuning", telling.tuning);
-    attune_status status = open_run(&telling, error);
+    struct history history = {0};
+    attune_status status =
+        store_path(asked->store)[0] != '\0' ? history_read_runs(asked->store, &history, error) : ATTUNE_OK;
+    if (status == ATTUNE_OK) {
+        status = open_run(&telling, &history, error);
+    }
+    history_free(&history);
     if (status == ATTUNE_OK) {
         telling.winner = winner_time(&telling);
     }

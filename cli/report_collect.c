@@ -233,8 +233,10 @@ static void add_run(const struct result *result, const struct journal_reading *r
                     const struct standings *standings, json_t *row)
 {
     const struct record *record = result->record;
-    json_set_text(row, "run", record != NULL ? record->run : result->run->run);
-    json_set_text(row, "state", result->run != NULL ? history_state(result->run) : "gone");
+    struct history_run all = {.reading = *reading, .written = result->run != NULL && result->run->written};
+    json_set_text(row, "run", record != NULL ? record->run : result->run->record);
+    json_set_text(row, "state", result->run != NULL ? history_state(&all) : "gone");
+    json_set_real(row, "drift", reading->end.drift);
     json_set_text(row, "driver",
                   reading->has_begin ? reading->begin.driver
                   : record != NULL   ? record->device.driver
@@ -266,8 +268,10 @@ static attune_status describe(struct collecting *collecting, const struct result
     struct journal_reading reading = {0};
     struct standings standings = {0};
     attune_status status = ATTUNE_OK;
+    int journals = 0;
     if (result->run != NULL && result->run->reading.has_begin) {
-        status = history_outcomes(collecting->store, result->run->run, &reading, error);
+        status =
+            history_gather(collecting->store, &collecting->history, result->run->record, &reading, &journals, error);
     }
     if (status == ATTUNE_OK) {
         status = standings_make(&reading, &standings, error);
@@ -281,6 +285,7 @@ static attune_status describe(struct collecting *collecting, const struct result
         json_set_text(row, "device", result->device);
         json_set_text(row, "target", result->target);
         add_run(result, &reading, &standings, row);
+        json_set_whole(row, "journals", journals);
         json_object_set_new(row, "runs", runs_of(collecting, result));
         add_winner(result, &reading, &standings, standard, row);
         json_set_flag(row, "timed",

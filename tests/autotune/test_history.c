@@ -2,6 +2,7 @@
  * candidates and what kept the others out. */
 #include "autotune/history.h"
 
+#include "autotune/ranks.h"
 #include "base/digest.h"
 #include "base/files.h"
 
@@ -110,6 +111,73 @@ static void outcomes_are_read_of_the_run_that_is_named(void **state)
     assert_int_equal(rename(from, to), 0);
     assert_int_equal(history_outcomes(store, RUN_B, &reading, &error), ATTUNE_CORRUPT);
     assert_non_null(strstr(error.message, "it is the journal of run " RUN_A));
+    store_close(store);
+}
+
+/* a rank's journal: the default in `standard` µs, one candidate more in `other` */
+static void write_rank(struct store *store, const struct ranks *ranks, const char *name, double standard, double other,
+                       bool ended)
+{
+    struct journal journal;
+    struct error error = {.message = ""};
+    struct journal_begin begin = {.candidates = 2, .started = 1000 + ranks->rank};
+    snprintf(begin.problem, sizeof begin.problem, "t n=1");
+    snprintf(begin.device, sizeof begin.device, "a device");
+    snprintf(begin.target, sizeof begin.target, "gfx906");
+    snprintf(begin.rank, sizeof begin.rank, "%d/%d %s", ranks->rank, ranks->size, ranks->job);
+    ranks_journal_run(ranks, begin.problem, ranks->rank, 0, begin.run);
+    assert_int_equal(journal_open(&journal, store, begin.run, &error), ATTUNE_OK);
+    journal_write_begin(&journal, &begin);
+    struct tune_outcome outcome = outcome_of("x=0", "timed", standard, "");
+    journal_write_outcome(&journal, JOURNAL_FIRST, &outcome);
+    outcome = outcome_of(name, "timed", other, "");
+    journal_write_outcome(&journal, JOURNAL_FIRST, &outcome);
+    outcome = outcome_of(ranks->rank == 0 ? "x=2" : "x=1", "not-tried", 0.0, "");
+    journal_write_outcome(&journal, JOURNAL_FIRST, &outcome);
+    if (ended) {
+        struct journal_end end = {.complete = ranks->rank == 0, .looks = 2};
+        snprintf(end.winner, sizeof end.winner, "t/a x=1");
+        journal_write_end(&journal, &end);
+    }
+    journal_close(&journal);
+}
+
+static void the_ranks_of_a_job_are_one_run(void **state)
+{
+    struct store *store = NULL;
+    struct history history;
+    struct journal_reading reading;
+    struct standings standings;
+    struct error error = {.message = ""};
+    struct ranks ranks = {.size = 2, .job = "a job, with blanks"};
+    char record[33];
+    int count = 0;
+    assert_int_equal(store_open(*state, &store, &error), ATTUNE_OK);
+    write_rank(store, &ranks, "x=1", 10.0, 8.0, true);
+    ranks.rank = 1; /* on a device that is half as fast */
+    write_rank(store, &ranks, "x=2", 20.0, 12.0, true);
+    write_run(store, RUN_A, 3000, "t/a x=9", true);
+    ranks_record_run(&ranks, "t n=1", record);
+    assert_int_equal(history_read_runs(store, &history, &error), ATTUNE_OK);
+    assert_string_equal(history_find(&history, record)->reading.begin.rank, "0/2 a job, with blanks");
+    assert_int_equal(history_gather(store, &history, record, &reading, &count, &error), ATTUNE_OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(reading.outcome_count, 3); /* the default once; not-tried by one, timed by the other */
+    assert_true(reading.has_end && !reading.end.complete);
+    assert_int_equal(reading.end.looks, 4);
+    assert_int_equal(reading.begin.candidates, 3);
+    assert_int_equal(standings_make(&reading, &standings, &error), ATTUNE_OK);
+    assert_string_equal(standings.fastest[0]->candidate, "t/a x=2");
+    assert_true(standings.fastest[0]->microseconds == 6.0); /* 12 of 20, where the default takes 10 */
+    assert_true(standings.fastest[1]->microseconds == 8.0);
+    assert_true(standings.fastest[2]->microseconds == 10.0);
+    standings_free(&standings);
+    journal_reading_free(&reading);
+    assert_int_equal(history_gather(store, &history, RUN_A, &reading, &count, &error), ATTUNE_OK);
+    assert_int_equal(count, 1);
+    journal_reading_free(&reading);
+    assert_int_equal(history_gather(store, &history, RUN_B, &reading, &count, &error), ATTUNE_NOT_FOUND);
+    history_free(&history);
     store_close(store);
 }
 
@@ -243,6 +311,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(runs_come_in_the_order_in_which_they_began, set_up, tear_down),
         cmocka_unit_test_setup_teardown(outcomes_are_read_of_the_run_that_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_ranks_of_a_job_are_one_run, set_up, tear_down),
         cmocka_unit_test(those_that_stand_are_in_the_order_of_their_times),
         cmocka_unit_test(a_twin_of_one_that_is_right_stands),
         cmocka_unit_test(reasons_that_differ_by_numbers_are_one),

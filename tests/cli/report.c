@@ -181,6 +181,17 @@ static void the_data_tell_who_won_by_how_much(void **state)
     assert_int_equal(counted, 150);
 }
 
+static void the_data_are_as_agreed(void **state)
+{
+    (void)state;
+    struct fake_run run = a_run();
+    run.candidates = 18;
+    one_run(scratch("golden"), &run);
+    attune("cache", "report", "--store", scratch("golden"), "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    matches_golden("report");
+}
+
 static void no_text_of_a_store_is_more_than_text(void **state)
 {
     (void)state;
@@ -353,6 +364,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_holds_every_problem_and_every_kind_of_failure),
         cmocka_unit_test(the_data_tell_who_won_by_how_much),
+        cmocka_unit_test(the_data_are_as_agreed),
         cmocka_unit_test(no_text_of_a_store_is_more_than_text),
         cmocka_unit_test(the_same_store_gives_the_same_bytes_wherever_it_lies),
         cmocka_unit_test(one_problem_alone_is_shown_when_asked_for),
