@@ -183,20 +183,28 @@ static void the_same_seed_and_answers_give_the_same_candidates_and_another_seed_
     candidate_list_free(&list);
 }
 
-static void a_small_space_is_looked_at_whole(void **state)
+static void a_small_space_is_looked_at_whole_and_any_that_is_asked_for_whole(void **state)
 {
     (void)state;
     static struct replay result;
     const struct world world = {.ahead = AHEAD, .disorder = 2};
     for (int count = 1; count <= 60; count += count < 4 ? 1 : 28) {
-        struct candidate_list list = product(3, 4, count);
+        struct candidate_list small = product(3, 4, count);
         for (int strategy = 0; strategy < STRATEGIES; strategy++) {
-            struct search_options options = options_of(strategy, &list, 1);
+            struct search_options options = options_of(strategy, &small, 1);
             replay(&options, &world, &result);
             assert_int_equal(result.looks, count);
         }
-        candidate_list_free(&list);
+        candidate_list_free(&small);
     }
+    struct candidate_list list = product(4, 4, 256);
+    for (int strategy = 0; strategy < STRATEGIES; strategy++) { /* asked for whole: nobody ends before */
+        struct search_options options = options_of(strategy, &list, 1);
+        options.evaluations = 1000;
+        replay(&options, &world, &result);
+        assert_int_equal(result.looks, 256);
+    }
+    candidate_list_free(&list);
     assert_int_equal(search_share(60), 60);
     assert_int_equal(search_share(61), 48);
     assert_int_equal(search_share(1000), 150);
@@ -241,6 +249,15 @@ static void exhaustive_begins_with_the_cover_as_it_stands(void **state)
     candidate_list_free(&list);
 }
 
+static int differences(const struct candidate *a, const struct candidate *b)
+{
+    int differ = 0;
+    for (int p = 0; p < a->parameter_count; p++) {
+        differ += strcmp(a->parameters[p].value, b->parameters[p].value) != 0;
+    }
+    return differ;
+}
+
 static void local_search_walks_to_the_best_where_the_way_is_smooth(void **state)
 {
     (void)state;
@@ -255,13 +272,13 @@ static void local_search_walks_to_the_best_where_the_way_is_smooth(void **state)
     options.evaluations = 60;
     replay(&options, &world, &result);
     assert_true(result.best <= 1.02 * best);
-    /* the first neighbours differ from the default in one parameter */
-    for (int i = 1; i < 13; i++) {
-        int differ = 0;
-        for (int p = 0; p < 4; p++) {
-            differ += strcmp(list.items[0].parameters[p].value, list.items[result.given[i]].parameters[p].value) != 0;
+    /* the default's neighbours come first, then those of the best of them */
+    int center = 0;
+    for (int i = 1; i < 18; i++) {
+        assert_int_equal(differences(&list.items[i < 13 ? 0 : center], &list.items[result.given[i]]), 1);
+        if (i < 13 && time_of(&list.items[result.given[i]], 0) < time_of(&list.items[center], 0)) {
+            center = result.given[i];
         }
-        assert_int_equal(differ, 1);
     }
     candidate_list_free(&list);
 }
@@ -407,7 +424,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_strategy_ends_within_its_looks_in_any_order_of_answers),
         cmocka_unit_test(the_same_seed_and_answers_give_the_same_candidates_and_another_seed_others),
-        cmocka_unit_test(a_small_space_is_looked_at_whole),
+        cmocka_unit_test(a_small_space_is_looked_at_whole_and_any_that_is_asked_for_whole),
         cmocka_unit_test(a_space_where_nothing_runs_ends),
         cmocka_unit_test(exhaustive_begins_with_the_cover_as_it_stands),
         cmocka_unit_test(local_search_walks_to_the_best_where_the_way_is_smooth),

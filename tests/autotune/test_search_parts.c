@@ -211,6 +211,17 @@ static void a_point_without_a_value_changes_no_expectation_and_leaves_less_to_le
     }
     assert_true(gauss.variance[15] < 0.1f * doubt[15]);
     assert_true(gauss.variance[14] < doubt[14] - 1e-3f);
+    /* and goes on as if it were what was expected of it */
+    float expected = gauss.mean[15];
+    gauss_add(&gauss, 16);
+    gauss_know(&gauss, 16, 3.0);
+    gauss_expect(&gauss);
+    memcpy(before, gauss.mean, sizeof before);
+    gauss_know(&gauss, 15, (double)expected);
+    gauss_expect(&gauss);
+    for (int row = 0; row < space.count; row++) {
+        assert_true(fabsf(gauss.mean[row] - before[row]) < 1e-4f);
+    }
     close_gauss(&list, &space, &gauss);
 }
 
