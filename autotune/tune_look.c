@@ -240,20 +240,33 @@ static const struct tune_outcome *twin_of(const struct tuning *t, const struct t
 static void take_after(struct tuning *t, const struct object_job *job, const struct tune_outcome *twin,
                        struct tune_outcome *outcome)
 {
-    static const char *const bad[] = {"wrong", "hung", "crashed"};
-    bool right = strcmp(twin->outcome, "right") == 0 || strcmp(twin->outcome, "slower") == 0;
+    enum { SLOWER = 4 };
+    static const struct {
+        const char *outcome, *told;
+        bool blocks;
+    } bad[] = {{"wrong", ", which is wrong", true},
+               {"hung", ", which hung", true},
+               {"crashed", ", which crashed", true},
+               {"launch-failed", ", which failed to launch", false},
+               [SLOWER] = {"slower", ", which is slower, unverified", false}};
+    const char *told = "";
+    bool right = true;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        if (strcmp(twin->outcome, bad[i]) == 0) {
-            block(t, job, twin);
+        /* who is slower and has a time was verified */
+        if (strcmp(twin->outcome, bad[i].outcome) == 0 && (i < SLOWER || twin->microseconds == 0.0)) {
+            right = false;
+            told = bad[i].told;
+            if (bad[i].blocks) {
+                block(t, job, twin);
+            }
         }
     }
     if (right && t->options->retry_blocked) {
         store_blocked_remove(t->store, &job->object);
     }
     tuning_set_outcome(outcome, "same", "");
-    snprintf(outcome->reason, sizeof outcome->reason, "the same binary as %s%s%s", twin->id, right ? "" : ", which is ",
-             right ? "" : twin->outcome);
-    outcome->microseconds = twin->microseconds;
+    snprintf(outcome->reason, sizeof outcome->reason, "the same binary as %s%s", twin->id, told);
+    outcome->microseconds = right ? twin->microseconds : 0.0;
     t->result->counts.same++;
 }
 

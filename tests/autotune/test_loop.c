@@ -36,12 +36,12 @@ static void close_setting(struct setting *setting)
     folder_remove(setting->folder);
 }
 
-/* loop_r0 takes 100 us, each further one five less; the wrong one would win */
+/* loop_r0 takes 100 us, each further one five less; the wrong one would win, loop_r99 is left after a launch */
 static double truth(const char *kernel, const void *object, size_t bytes)
 {
     (void)object, (void)bytes;
     const char *mode = strrchr(kernel, '_') + 2;
-    return strcmp(mode, "wrong") == 0 ? 1.0 : 100.0 - 5.0 * atoi(mode);
+    return strcmp(mode, "wrong") == 0 ? 1.0 : strcmp(mode, "99") == 0 ? 5000.0 : 100.0 - 5.0 * atoi(mode);
 }
 
 /* all alike */
@@ -151,16 +151,16 @@ static void the_same_binary_is_looked_at_once(void **state)
     struct setting setting;
     struct tune_result result;
     struct driver driver = scripted_driver(truth);
-    int same = 0, same_wrong = 0;
-    open_setting(&setting, "0, 1, 2, -1", "1, 2, 3");
+    int same = 0, same_wrong = 0, same_slow = 0;
+    open_setting(&setting, "0, 1, 2, 99, -1", "1, 2, 3");
     tune(parts, &setting, &driver, &(struct tune_options){.seed = 1}, &result);
-    assert_int_equal(result.listed, 12);
-    assert_int_equal(result.outcome_count, 12);
-    assert_int_equal(result.counts.looks, 4);
+    assert_int_equal(result.listed, 15);
+    assert_int_equal(result.outcome_count, 15);
+    assert_int_equal(result.counts.looks, 5);
     assert_int_equal(result.counts.verified, 3);
     assert_int_equal(result.counts.wrong, 1);
-    assert_int_equal(result.counts.same, 8);
-    assert_int_equal(result.record.tried, 12);
+    assert_int_equal(result.counts.same, 10);
+    assert_int_equal(result.record.tried, 15);
     assert_true(result.record.complete && result.ending == TUNE_COMPLETE);
     for (int i = 0; i < result.outcome_count; i++) {
         const struct tune_outcome *outcome = &result.outcomes[i];
@@ -183,11 +183,16 @@ static void the_same_binary_is_looked_at_once(void **state)
             assert_true(outcome->microseconds == 0.0);
             object = digest_of_hex(outcome->object);
             assert_int_equal(store_blocked_get(parts->store, &object, &note, NULL), ATTUNE_OK);
+        } else if (strstr(twin->candidate, "mode=99") != NULL) {
+            same_slow++;
+            assert_non_null(strstr(outcome->reason, ", which is slower, unverified"));
+            assert_true(outcome->microseconds == 0.0);
         } else {
             assert_true(fabs(outcome->microseconds - twin->microseconds) < 1e-6 && outcome->microseconds > 0.0);
         }
     }
-    assert_int_equal(same, 8);
+    assert_int_equal(same, 10);
+    assert_int_equal(same_slow, 2);
     assert_int_equal(same_wrong, 2);
     assert_non_null(strstr(result.record.candidate, "mode=2 "));
     tune_result_free(&result);
