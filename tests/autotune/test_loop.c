@@ -309,6 +309,58 @@ static void the_order_of_candidates_does_not_depend_on_compilers(void **state)
     close_setting(&setting);
 }
 
+static attune_status count_objects(void *data, const struct store_entry *entry, struct error *error)
+{
+    (void)error;
+    *(int *)data += entry->kind == STORE_OBJECT;
+    return ATTUNE_OK;
+}
+
+/* Nobody looks at anything meanwhile, and yet objects are made. */
+static void wait_for_objects(void *data, const struct tune_progress *progress)
+{
+    enum { AHEAD = 3 };
+    struct store *store = data;
+    if (progress->looks != 1) {
+        return;
+    }
+    for (int tries = 0, objects = 0; objects < 1 + AHEAD; tries++) {
+        objects = 0;
+        assert_int_equal(store_walk(store, count_objects, &objects, NULL), ATTUNE_OK);
+        assert_true(tries < 3000); /* a minute */
+        usleep(20000);
+    }
+}
+
+static void objects_are_made_while_a_candidate_is_looked_at(void **state)
+{
+    struct parts parts = *(struct parts *)*state;
+    struct setting setting;
+    struct tune_result result;
+    struct error error = {0};
+    struct driver driver = scripted_driver(truth);
+    char folder[512];
+    open_setting(&setting, "0, 1, 2, 3, 4, 5, 6, 7", "1");
+    assert_int_equal(folder_temporary(folder, sizeof folder, NULL), ATTUNE_OK);
+    assert_int_equal(store_open(folder, &parts.store, NULL), ATTUNE_OK);
+    attune_status status =
+        tune_run_on(&driver, 0, setting.generator, parts.pool, parts.store, &setting.problem,
+                    &(struct tune_options){.seed = 1}, wait_for_objects, parts.store, &result, &error);
+    if (status == ATTUNE_OK) {
+        assert_int_equal(result.counts.compiled, 8);
+        tune_result_free(&result);
+    } else if (status != ATTUNE_NO_TOOLCHAIN) {
+        fail_msg("%s", error.message);
+    }
+    store_close(parts.store);
+    folder_remove(folder);
+    close_setting(&setting);
+    if (status == ATTUNE_NO_TOOLCHAIN) {
+        print_message("skipped: %s\n", error.message);
+        skip();
+    }
+}
+
 static void a_file_of_candidates_is_looked_at_whole(void **state)
 {
     struct setting setting;
@@ -482,6 +534,7 @@ int main(void)
         cmocka_unit_test(a_count_is_of_looks),
         cmocka_unit_test(a_strategy_that_leaves_candidates_is_complete_at_its_end),
         cmocka_unit_test(the_order_of_candidates_does_not_depend_on_compilers),
+        cmocka_unit_test(objects_are_made_while_a_candidate_is_looked_at),
         cmocka_unit_test(a_file_of_candidates_is_looked_at_whole),
         cmocka_unit_test(finals_that_drift_are_held_again_and_what_is_left_is_told),
         cmocka_unit_test(waiting_counts_between_replies_and_requests),
