@@ -1,10 +1,9 @@
 /* tune_loop.c - which candidate is next: the search is asked ahead, what it names is compiled meanwhile and looked at
  * in order, and the search is told what came of it.
  *
- * The device is not kept waiting: what a look leaves to do - its line to the disk, the search's learning and choosing,
- * the expansion of what it chose - is done while the device is busy with the next one. The order of these steps, and
- * how many candidates are under way, do not depend on how long anything takes: what the search knows at each question,
- * and with it the order of candidates, is the same in every run whose times are.
+ * The device is not kept waiting: what a look leaves to do - its line to the disk, the search's choosing, the expansion
+ * of what it chose - is done while the device is busy with the next one. What the search was told before it is asked
+ * does not depend on how long a compile takes: the order of candidates is the same in every run whose times are.
  */
 #include "autotune/tune_private.h"
 
@@ -16,11 +15,6 @@ struct loop {
     struct search *search;
     struct pipeline *pipeline;
     int ahead; /* so many are under way */
-    /* of the last look, until the search was told */
-    bool untold;
-    int place;
-    struct search_answer answer;
-    struct resources resources;
 };
 
 static attune_status open_loop(struct loop *loop, struct generator *generator, struct compiler_pool *pool,
@@ -64,10 +58,6 @@ static void settle(void *data)
 {
     struct loop *loop = data;
     journal_sync(&loop->t->journal);
-    if (loop->untold) {
-        loop->untold = false;
-        search_tell(loop->search, loop->place, &loop->answer);
-    }
     ask_ahead(loop);
 }
 
@@ -80,22 +70,18 @@ static attune_status look(struct loop *loop, struct object_job *job, int place, 
     attune_status status = tuning_look_at(t, loop->search, job, place, error);
     measurer_catch_up(t->measurer); /* it took no request */
     outcome->looked = t->result->counts.looks > looks;
-    loop->untold = true;
-    loop->place = place;
-    loop->resources = job->resources;
-    loop->answer = (struct search_answer){.microseconds = outcome->microseconds,
-                                          .looked = outcome->looked,
-                                          .resources = job->status == ATTUNE_OK ? &loop->resources : NULL};
+    const struct search_answer answer = {.microseconds = outcome->microseconds,
+                                         .looked = outcome->looked,
+                                         .resources = job->status == ATTUNE_OK ? &job->resources : NULL};
+    search_tell(loop->search, place, &answer);
     return status;
 }
 
 /* The next job. NULL: nothing is under way, and the search has nothing more. */
 static struct object_job *take(struct loop *loop, int *place)
 {
-    if (pipeline_under_way(loop->pipeline) == 0) {
-        settle(loop);
-    } else if (!pipeline_is_ready(loop->pipeline)) {
-        settle(loop);
+    if (pipeline_under_way(loop->pipeline) == 0 || !pipeline_is_ready(loop->pipeline)) {
+        settle(loop); /* no look is there to do it meanwhile */
     }
     while (!pipeline_is_ready(loop->pipeline) && !tuning_out_of_budget(loop->t) && tuning_use_gap(loop->t)) {
     }
