@@ -334,7 +334,6 @@ static attune_status do_jobs(struct cli *cli, struct tune_jobs *jobs, struct wat
         status = judge(cli, watch, error);
     }
     json_t *results = list_results(watch);
-    tune_team_describe(watch->team, cli->result);
     json_object_set_new(cli->result, "results", results);
     json_set_text(cli->result, "store", cli_store_place(jobs->store));
     if (!cli->json && json_array_size(results) > 0) {
@@ -367,6 +366,7 @@ static attune_status tune_all(struct cli *cli, const struct tune_plan *plan, con
     tuned_free(known);
     if (status == ATTUNE_OK) {
         tune_plan_describe(cli, plan, tuned_already);
+        tune_team_describe(team, cli->result);
         if (options_has(&cli->options, "dry-run")) {
             tune_plan_show(cli, plan, &jobs, devices);
         } else {

@@ -24,7 +24,7 @@ answers() {
 import glob, json, os, sys
 job, expression, files = sys.argv[1], sys.argv[2], sys.argv[3:]
 answers = [json.load(open(name)) for name in files]
-rows = [answer["results"] for answer in answers]
+rows = [answer.get("results") for answer in answers]
 ranks = [answer.get("ranks") for answer in answers]
 def lines(name):
     return [json.loads(line) for line in open(name) if line.endswith("\n")]

@@ -143,6 +143,19 @@ for ((round = 0; round < ROUNDS; round++)); do
   answers round 'same(row[0]["winner"] for row in rows) and len(records()) == 1 and records()[0]["candidate"] == rows[0][0]["winner"]' "${ended[@]}" >/dev/null
 done
 
+FAKE=$BUILD/tests/runtime/libfake_cuda.so
+if [ -f "$FAKE" ]; then
+  echo "of two GPUs the local rank picks one; without it tuning is refused"
+  for local in 0 1 2 3; do
+    OMPI_COMM_WORLD_RANK=$local OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=$local PMIX_NAMESPACE=x ATTUNE_CUDA_LIBRARY=$FAKE \
+      "$ATTUNE" tune --problem "$PROBLEM" --dry-run --json >"$WORK/local.$local.json" 2>/dev/null || fail "local rank $local"
+    answers local 'answers[0]["plan"][0]["devices"] == ["cuda:'$((local % 2))'"] and ranks[0]["rank"] == '$local "$WORK/local.$local.json"
+  done
+  ATTUNE_CUDA_LIBRARY=$FAKE refuse "2 GPUs" --rank 0/4 --job other
+else
+  echo "skipped: the stand-in for a CUDA driver is not built here"
+fi
+
 echo "what is no rank, or one that is there already, is refused"
 refuse "has a journal of this problem already" --device host --rank 0/3 --job round
 refuse "0 to 3" --device host --rank 4/4 --job other
