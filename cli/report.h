@@ -6,8 +6,8 @@
  *    "results": [...]}                     one a problem and device, by device, specialisation and sizes
  * A result:
  *   {"problem", "specialisation", "sizes": [{"name", "value"}], "device", "target", "driver", "compiler", "timed",
- *    "run", "state", "started", "seed", "listed", "looked_at", "looks", "strategy", "complete", "drift", "journals",
- * "runs": [{"run", "state", ...}], "winner", "winner_id", "default", "default_id", "winner_microseconds",
+ *    "run", "state", "started", "seed", "listed", "looked_at", "looks", "strategy", "complete", "drift", "drifted",
+ * "journals", "runs": [{"run", "state", ...}], "winner", "winner_id", "default", "default_id", "winner_microseconds",
  * "default_microseconds", "winner_spread", "speed_up", "operations", "changed": [{"name", "winner", "default"}],
  * "candidates": [{"candidate", "id", "outcome", "microseconds", "spread", "look_microseconds", "registers",
  * "scratch_bytes", "shared_bytes"}], in the order of looks; times 0: none taken "kinds": [{"outcome", "meaning",

@@ -237,6 +237,7 @@ static void add_run(const struct result *result, const struct journal_reading *r
     json_set_text(row, "run", record != NULL ? record->run : result->run->record);
     json_set_text(row, "state", result->run != NULL ? history_state(&all) : "gone");
     json_set_real(row, "drift", reading->end.drift);
+    json_set_flag(row, "drifted", reading->end.drift > TUNE_DRIFT_MAX);
     json_set_text(row, "driver",
                   reading->has_begin ? reading->begin.driver
                   : record != NULL   ? record->device.driver

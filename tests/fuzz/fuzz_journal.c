@@ -1,5 +1,5 @@
 /* Journals: the input as it is, then with the ids that belong to its candidates, since no mutation finds a digest. */
-#include "autotune/journal.h"
+#include "autotune/history.h"
 #include "base/digest.h"
 #include "tests/fuzz/foreign_locale.h"
 #include "tests/fuzz/fuzz.h"
@@ -143,6 +143,33 @@ static void check_cut(const char *text, size_t at, const struct journal_reading 
     journal_reading_free(&cut);
 }
 
+/* every candidate that counts has one place: among those that stand, in order, or in one kind with one reason */
+static void check_standings(const struct journal_reading *reading)
+{
+    struct standings standings;
+    struct error error = {.message = ""};
+    HOLDS(standings_make(reading, &standings, &error) == ATTUNE_OK, "%s", error.message);
+    int counting = 0, placed = standings.fastest_count;
+    for (int i = 0; i < reading->outcome_count; i++) {
+        counting += reading->outcomes[i].counts;
+    }
+    for (int i = 1; i < standings.timed; i++) {
+        HOLDS(standings.fastest[i - 1]->microseconds <= standings.fastest[i]->microseconds, "place %d", i);
+    }
+    for (int i = 0; i < standings.out_count; i++) {
+        const struct history_kind *kind = &standings.out[i];
+        int reasons = 0;
+        for (int k = 0; k < kind->reason_count; k++) {
+            HOLDS(strcmp(kind->reasons[k].example->outcome, kind->outcome) == 0, "an example of %s", kind->outcome);
+            reasons += kind->reasons[k].count;
+        }
+        HOLDS(reasons == kind->count && kind->count > 0, "%d of %d %s", reasons, kind->count, kind->outcome);
+        placed += kind->count;
+    }
+    HOLDS(placed == counting, "%d of %d have a place", placed, counting);
+    standings_free(&standings);
+}
+
 static void read_journal(const char *text, size_t length)
 {
     struct journal_reading reading;
@@ -156,6 +183,7 @@ static void read_journal(const char *text, size_t length)
     }
     check_bounds(&reading, length);
     check_written(&reading);
+    check_standings(&reading);
     size_t step = length / 16 + 1;
     for (size_t at = length % step; at < length; at += step) {
         check_cut(text, at, &reading);
