@@ -176,12 +176,11 @@ static attune_status explain(attune_status status, const char *doing, const stru
     return status;
 }
 
-/* one request to any worker; an idle worker that died meanwhile is replaced and costs nobody a failure */
-static attune_status ask(struct compiler_pool *pool, const char *doing, struct buffer *frame, struct buffer *payload,
-                         struct message *reply, struct buffer *errors, struct error *error)
+/* to a worker that is taken */
+static attune_status ask_worker(struct compiler_pool *pool, struct worker *worker, struct buffer *frame,
+                                struct buffer *payload, struct message *reply, struct buffer *errors,
+                                struct error *error)
 {
-    int index = take_worker(pool);
-    struct worker *worker = &pool->workers[index];
     attune_status status = ATTUNE_OK;
     if (worker->running && !worker_alive(worker)) {
         worker_stop(worker);
@@ -191,6 +190,22 @@ static attune_status ask(struct compiler_pool *pool, const char *doing, struct b
     }
     if (status == ATTUNE_OK) {
         status = worker_exchange(worker, frame, &pool->limits, payload, reply, errors, error);
+    }
+    return status;
+}
+
+/* One request to any worker. An idle worker that died meanwhile is replaced and costs nobody a failure; one that others
+ * end while it works - an operator, the system for want of memory - is held against the source only when that comes
+ * twice. */
+static attune_status ask(struct compiler_pool *pool, const char *doing, struct buffer *frame, struct buffer *payload,
+                         struct message *reply, struct buffer *errors, struct error *error)
+{
+    int index = take_worker(pool);
+    struct worker *worker = &pool->workers[index];
+    attune_status status = ask_worker(pool, worker, frame, payload, reply, errors, error);
+    if (status != ATTUNE_OK && worker->ended_by_others) {
+        buffer_clear(errors);
+        status = ask_worker(pool, worker, frame, payload, reply, errors, error);
     }
     give_back(pool, index);
     return status == ATTUNE_OK ? status : explain(status, doing, errors, error);

@@ -134,7 +134,7 @@ static void hear(struct worker *worker, struct buffer *errors)
                    errors->length < PROTOCOL_LOG_BYTES ? PROTOCOL_LOG_BYTES - errors->length : 0);
 }
 
-static void describe_end(const struct worker *worker, char *text, size_t bytes)
+static void describe_end(struct worker *worker, char *text, size_t bytes)
 {
     siginfo_t info = {0};
     /* the pipe closes before the process can be waited for; on a busy machine long before */
@@ -149,6 +149,7 @@ static void describe_end(const struct worker *worker, char *text, size_t bytes)
     } else if (info.si_code == CLD_EXITED) {
         (void)snprintf(text, bytes, "exited with status %d", info.si_status);
     } else {
+        worker->ended_by_others = info.si_status == SIGKILL; /* ours come with a limit */
         (void)snprintf(text, bytes, "was ended by signal %d (%s)", info.si_status, strsignal(info.si_status));
     }
 }
@@ -302,6 +303,8 @@ attune_status worker_exchange(struct worker *worker, struct buffer *frame, const
                               struct buffer *payload, struct message *reply, struct buffer *errors, struct error *error)
 {
     uint32_t request = ++worker->requests;
+    char how[128];
+    worker->ended_by_others = false;
     message_set_request(frame, request);
     attune_status status =
         process_write(&worker->process, frame->data, frame->length, clock_seconds() + limits->seconds, error);
@@ -313,7 +316,8 @@ attune_status worker_exchange(struct worker *worker, struct buffer *frame, const
         }
     } else {
         hear(worker, errors);
-        status = error_set(error, ATTUNE_COMPILE_FAILED, "the compiler's process no longer takes requests");
+        describe_end(worker, how, sizeof how);
+        status = error_set(error, ATTUNE_COMPILE_FAILED, "the compiler's process no longer takes requests: it %s", how);
     }
     if (status == ATTUNE_CORRUPT || status == ATTUNE_UNSUPPORTED || status == ATTUNE_INVALID) {
         status = ATTUNE_COMPILE_FAILED;

@@ -140,6 +140,29 @@ static void memory_limit_ends_the_compiler(void **state)
     misbehave("exec tail /dev/zero", 60, (uint64_t)300 << 20, ATTUNE_NO_MEMORY, "300 MiB", "");
 }
 
+/* an operator, or the system for want of memory: the source is not to blame, and is compiled in a new worker */
+static void a_worker_that_others_end_once_fails_no_compile(void **state)
+{
+    (void)state;
+    char script[4096], flag[4200];
+    struct error error = {.message = ""};
+    write_script("fake c++",
+                 "if rm \"$(dirname \"$0\")/once\" 2>/dev/null; then kill -KILL $PPID; sleep 1000; fi\n"
+                 "exec c++ \"$@\"",
+                 script);
+    assert_int_equal(setenv("ATTUNE_CXX", script, 1), 0);
+    struct compiler_pool *pool = pool_with(1, 60, 0);
+    (void)snprintf(flag, sizeof flag, "%s/once", folder);
+    assert_int_equal(file_write(flag, "", 0, NULL), ATTUNE_OK);
+    attune_status status = compile_with(pool, HOST_KERNEL, &error, NULL);
+    compiler_pool_destroy(pool);
+    SKIP_IF_MISSING(status, error);
+    if (status != ATTUNE_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_int_equal(access(flag, F_OK), -1);
+}
+
 static void killing_the_worker_fails_one_compile(void **state)
 {
     (void)state;
@@ -352,6 +375,7 @@ int main(void)
         TEST(success_without_an_object_is_a_failure),
         TEST(success_with_rubbish_is_a_failure),
         TEST(memory_limit_ends_the_compiler),
+        TEST(a_worker_that_others_end_once_fails_no_compile),
         TEST(killing_the_worker_fails_one_compile),
         TEST(compilers_see_no_gpu_and_none_of_our_callers_flags),
         TEST(hiprtc_that_aborts_is_one_failed_compile),
