@@ -156,7 +156,20 @@ static attune_status probe(struct remote *remote, struct error *error)
     return ATTUNE_OK;
 }
 
-/* a worker that has been told all that the last one knew */
+/* started, and told all that the last one knew */
+static attune_status bring_up(struct remote *remote, struct error *error)
+{
+    attune_status status = measurer_worker_start(&remote->worker, remote->program, remote->stop, error);
+    if (status == ATTUNE_OK && remote->opened) {
+        status = ask(remote, &remote->open_frame, false, error);
+    }
+    if (status == ATTUNE_OK && remote->begin_frame.length > 0) {
+        status = ask(remote, &remote->begin_frame, false, error);
+    }
+    return status;
+}
+
+/* A worker that is as the last one was. One that ends while it comes up may have been ended by others: it takes two. */
 static attune_status revive(struct remote *remote, struct error *error)
 {
     struct error why = {0};
@@ -170,12 +183,10 @@ static attune_status revive(struct remote *remote, struct error *error)
     for (int i = 0; i < MEASURER_SLOTS; i++) {
         remote->slots[i].loaded = false;
     }
-    attune_status status = measurer_worker_start(&remote->worker, remote->program, remote->stop, &why);
-    if (status == ATTUNE_OK && again) {
-        status = ask(remote, &remote->open_frame, false, &why);
-    }
-    if (status == ATTUNE_OK && remote->begin_frame.length > 0) {
-        status = ask(remote, &remote->begin_frame, false, &why);
+    attune_status status = bring_up(remote, &why);
+    if (status != ATTUNE_OK && remote->worker.broke && remote->base.fate != MEASURER_INTERRUPTED) {
+        measurer_worker_stop(&remote->worker);
+        status = bring_up(remote, &why);
     }
     if (status != ATTUNE_OK && remote->base.fate != MEASURER_INTERRUPTED && again) {
         measurer_worker_stop(&remote->worker);

@@ -170,9 +170,11 @@ attune_status measurer_worker_start(struct measurer_worker *worker, const char *
     char words[WORDS_TOLD + 32];
     attune_status status = process_start(&options, &worker->process, error);
     if (status != ATTUNE_OK) {
+        worker->broke = false;
         return error != NULL ? error_prefix(error, "starting %s", program) : status;
     }
     worker->running = true;
+    worker->broke = false;
     worker->in_candidate = false;
     worker->step_begin = clock_seconds();
     worker->step[0] = '\0';
