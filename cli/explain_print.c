@@ -47,7 +47,7 @@ static void print_nearest(const json_t *rows)
         return;
     }
     printf("\nnearest to it, of those that were measured\n");
-    table_begin(&table, "  >µs|>spread|>to the winner|of|id|differs by");
+    table_begin(&table, ">  µs|>spread|>to the winner|of|id|differs by");
     json_array_foreach(rows, index, row)
     {
         double time = real_of(row, "microseconds"), spread = real_of(row, "spread");
