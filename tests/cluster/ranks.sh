@@ -121,6 +121,28 @@ answers night 'all(row[0]["winner"] == "test.share/plain mode=8" and row[0]["alr
 "$ATTUNE" tune --device host "${N[@]}" --resume --json >"$WORK/lone.json" 2>/dev/null || fail "night: a process alone"
 answers night 'not rows[0][0]["resumed"] and len(journals()) == 3' "$WORK/lone.json"
 
+if command -v clang++ >/dev/null && command -v g++ >/dev/null; then
+  echo "only an object that a rank found right is published, whoever compiled it"
+  for kept in yes no; do
+    export ATTUNE_CACHE=$WORK/made-$kept
+    ATTUNE_CXX=clang++ "$ATTUNE" tune --device host --rank 1/2 --job made "${N[@]}" >"$WORK/victim.log" 2>&1 &
+    VICTIM=$!
+    for ((i = 0; i < 1200 && $(written '"end"') < 1; i++)); do sleep 0.05; done
+    kill -9 "$VICTIM"
+    wait "$VICTIM" 2>/dev/null || true
+    [ "$kept" = yes ] || rm -rf "$ATTUNE_CACHE/objects" "$ATTUNE_CACHE/sources"
+    ATTUNE_CXX=g++ rank made 0/2 "${N[@]}" || fail "made: $(cat "$WORK/made.0.err")"
+    if [ "$kept" = yes ]; then
+      answers made 'rows[0][0]["winner"] == "test.share/plain mode=8" and rows[0][0]["compiler"].startswith("clang")' "$WORK/made.0.json"
+    else # mode 8 by this rank's compiler is another object, which nobody looked at
+      answers made 'rows[0][0]["winner"] == "test.share/plain mode=2" and rows[0][0]["compiler"].startswith("g++")' "$WORK/made.0.json"
+      grep -q 'is passed over' "$WORK/made.0.err" || fail "made: no word of what was passed over"
+    fi
+  done
+else
+  echo "skipped: no g++ and clang++, for objects of two compilers"
+fi
+
 case ${ATTUNE_TEST_SIZE:-ci} in ci) ROUNDS=2 ;; full) ROUNDS=200 ;; *) fail "ATTUNE_TEST_SIZE is ci or full" ;; esac
 echo "whichever rank is killed whenever, the others agree: $ROUNDS rounds"
 RANDOM=7
