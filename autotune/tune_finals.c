@@ -24,9 +24,22 @@ static attune_status sample_finalist(void *data, int entry, double *microseconds
     return measurer_sample(t->measurer, t->finalists[entry].slot, microseconds, error);
 }
 
-static int by_place(const void *a, const void *b)
+/* the default, then by name */
+static int by_name(const void *a, const void *b)
 {
-    return ((const struct contender *)a)->place - ((const struct contender *)b)->place;
+    const struct contender *left = a, *right = b;
+    int standard = (right->place == 0) - (left->place == 0);
+    return standard != 0 ? standard : strcmp(left->facts.name, right->facts.name);
+}
+
+/* The first is the yardstick, and ties go to it and then to the next: the same ones whatever the seed's order is. */
+static void order_finalists(struct tuning *t)
+{
+    int yardstick = t->finalist_count > 0 ? t->finalists[0].place : -1;
+    qsort(t->finalists, (size_t)t->finalist_count, sizeof t->finalists[0], by_name);
+    if (t->finalist_count > 0 && t->finalists[0].place != yardstick) {
+        t->yardstick_begin = 0.0;
+    }
 }
 
 void tuning_drop_finalist(struct tuning *t, int index, const char *reason)
@@ -97,7 +110,7 @@ attune_status tuning_hold_finals(struct tuning *t, int *winner, struct error *er
 {
     struct measure_result results[TUNING_FINALISTS + 1] = {{0}};
     struct measure_course course;
-    qsort(t->finalists, (size_t)t->finalist_count, sizeof t->finalists[0], by_place);
+    order_finalists(t);
     *winner = 0;
     if (!t->facts.timed) {
         return ATTUNE_OK;

@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* A generator that knows the family, written into `folder`. `modes` and `aliases` are Lua lists: "1, 2, 3"; a mode
- * below zero is wrong, the kernel of any is called loop_r<mode>. */
+ * below zero is wrong, the kernel of any is called loop_r<mode>. The first mode is the
+ * default's. */
 static inline struct generator *loop_family(const char *folder, const char *modes, const char *aliases)
 {
     static const char kernel[] = "% local kernel = import(\"kernel\")\n"
@@ -35,7 +36,7 @@ static inline struct generator *loop_family(const char *folder, const char *mode
         "    parameters = { { name = 'mode', doc = 'which kernel', values = { %s } },\n"
         "                   { name = 'alias', doc = 'nothing', values = { %s } } },\n"
         "    constraints = {},\n"
-        "    default = function(p, t) return { mode = 0, alias = 1 } end,\n"
+        "    default = function(p, t) return { mode = ({ %s })[1], alias = 1 } end,\n"
         "    launch = function(c, p, t, d) return { kernel = 'loop_r' .. (c.mode < 0 and 'wrong' or c.mode),\n"
         "      threads = 64, static_shared_bytes = 0, dynamic_shared_bytes = 0,\n"
         "      arguments = { { 'x', 'pointer' }, { 'y', 'pointer' }, { 'n', 'i32' }, { 'origin_x', 'u32' } },\n"
@@ -44,7 +45,7 @@ static inline struct generator *loop_family(const char *folder, const char *mode
     struct generator *generator;
     struct error error = {0};
     char path[600];
-    buffer_format(&lua, family, modes, aliases);
+    buffer_format(&lua, family, modes, aliases, modes);
     assert_int_equal(path_join(path, sizeof path, folder, "loop.lua", NULL), ATTUNE_OK);
     assert_int_equal(file_write(path, lua.data, lua.length, &error), ATTUNE_OK);
     assert_int_equal(path_join(path, sizeof path, folder, "loop.hip", NULL), ATTUNE_OK);

@@ -462,6 +462,45 @@ static void finals_that_drift_are_held_again_and_what_is_left_is_told(void **sta
     close_setting(&setting);
 }
 
+/* three within half a percent, the default a fifth behind */
+static double tied(const char *kernel, const void *object, size_t bytes)
+{
+    (void)object, (void)bytes;
+    int mode = atoi(strrchr(kernel, '_') + 2);
+    return mode == 0 ? 120.0 : mode == 2 ? 100.4 : mode == 4 ? 100.0 : mode == 6 ? 100.2 : 110.0 + mode;
+}
+
+static void ties_have_one_winner_whatever_the_seed(void **state)
+{
+    struct setting setting;
+    open_setting(&setting, "0, 1, 2, 3, 4, 5, 6, 7", "1");
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct driver driver = scripted_driver(tied);
+        struct tune_result result;
+        tune(*state, &setting, &driver, &(struct tune_options){.seed = seed}, &result);
+        assert_string_equal(result.record.candidate, "loop/plain mode=2 alias=1");
+        tune_result_free(&result);
+    }
+    close_setting(&setting);
+}
+
+/* The first that was right is the yardstick of the looks, the first by name that of the finals: no drift. */
+static void a_wrong_default_is_no_drift(void **state)
+{
+    struct setting setting;
+    open_setting(&setting, "-1, 1, 2, 3, 4, 5", "1");
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct driver driver = scripted_driver(truth);
+        struct tune_result result;
+        tune(*state, &setting, &driver, &(struct tune_options){.seed = seed}, &result);
+        assert_string_equal(result.record.candidate, "loop/plain mode=5 alias=1");
+        assert_true(result.record.default_microseconds == 0.0);
+        assert_true(result.drift < 1e-9);
+        tune_result_free(&result);
+    }
+    close_setting(&setting);
+}
+
 /* ------------------------------------------------------------------------------------------------ waiting */
 
 static void waiting_counts_between_replies_and_requests(void **state)
@@ -537,6 +576,8 @@ int main(void)
         cmocka_unit_test(objects_are_made_while_a_candidate_is_looked_at),
         cmocka_unit_test(a_file_of_candidates_is_looked_at_whole),
         cmocka_unit_test(finals_that_drift_are_held_again_and_what_is_left_is_told),
+        cmocka_unit_test(ties_have_one_winner_whatever_the_seed),
+        cmocka_unit_test(a_wrong_default_is_no_drift),
         cmocka_unit_test(waiting_counts_between_replies_and_requests),
         cmocka_unit_test(what_is_set_aside_runs_once_with_the_next_request),
     };
