@@ -14,8 +14,9 @@ enum { JOB_PARTS = 4 };
 struct launcher {
     const char *name;
     const char *rank, *local;
-    const char *sizes[2]; /* the first that is set counts */
-    const char *needs;    /* not launched as a rank unless it is an ordinary number; NULL: rank suffices */
+    const char *neighbours; /* how many ranks a machine has: a number, or Slurm's list "2(x3),1" by node */
+    const char *sizes[2];   /* the first that is set counts */
+    const char *needs;      /* not launched as a rank unless it is an ordinary number; NULL: rank suffices */
     /* The job is named by the first row that is set as a whole. Parts with '?' are optional; so are those with '!',
      * which are left out where a job that is started again goes on. */
     const char *jobs[3][JOB_PARTS];
@@ -29,6 +30,7 @@ static const struct launcher launchers[] = {
     {"Open MPI",
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
      {"OMPI_COMM_WORLD_SIZE"},
      NULL,
      {{"OMPI_MCA_orte_precondition_transports", "?OMPI_MCA_ess_base_jobid"},
@@ -37,6 +39,7 @@ static const struct launcher launchers[] = {
     {"PMI",
      "PMI_RANK",
      "MPI_LOCALRANKID",
+     "MPI_LOCALNRANKS",
      {"PMI_SIZE"},
      NULL,
      {{"PMI_JOBID", "?SLURM_CLUSTER_NAME", "!SLURM_RESTART_COUNT"},
@@ -44,6 +47,7 @@ static const struct launcher launchers[] = {
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_LOCALID",
+     "SLURM_STEP_TASKS_PER_NODE",
      {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
      "SLURM_STEP_ID",
      {{"SLURM_JOB_ID", "SLURM_STEP_ID", "?SLURM_CLUSTER_NAME", "!SLURM_RESTART_COUNT"}}},
@@ -100,6 +104,31 @@ static bool name_job(const char *const parts[JOB_PARTS], bool goes_on, char *job
     return used > 0;
 }
 
+/* The entry of this node in "2(x3),1": nodes 0 to 2 have two each, node 3 has one. 0 for what is no such list, or where
+ * Slurm does not say which node this is: it is only for not starting too many compilers. */
+static int count_neighbours(const char *list)
+{
+    const char *node_text = environment_get("SLURM_NODEID");
+    int node = 0;
+    if (list == NULL || (node_text != NULL && !read_whole(node_text, INT32_MAX, &node))) {
+        return 0;
+    }
+    for (const char *at = list; isdigit((unsigned char)*at);) {
+        char *end;
+        long tasks = strtol(at, &end, 10), nodes = 1;
+        if (strncmp(end, "(x", 2) == 0 && isdigit((unsigned char)end[2])) {
+            nodes = strtol(end + 2, &end, 10);
+            end += *end == ')';
+        }
+        if (node < nodes) {
+            return tasks > 0 && tasks <= RANKS_MAX ? (int)tasks : 0;
+        }
+        node -= nodes > INT32_MAX ? INT32_MAX : (int)nodes;
+        at = end + (*end == ',');
+    }
+    return 0;
+}
+
 static attune_status read_launcher(const struct launcher *launcher, const char *rank, const char *job, bool goes_on,
                                    struct ranks *ranks, struct error *error)
 {
@@ -126,6 +155,7 @@ static attune_status read_launcher(const struct launcher *launcher, const char *
         return error_set(error, ATTUNE_INVALID, "%s=%s: a rank on one machine is 0 to %d of %s=%s", launcher->local,
                          local, ranks->size - 1, size_name, size);
     }
+    ranks->neighbours = count_neighbours(environment_get(launcher->neighbours));
     ranks->launcher = launcher->name;
     if (ranks->size == 1) {
         return ATTUNE_OK;

@@ -25,6 +25,7 @@ struct ranks_patience {
 struct ranks {
     int rank, size; /* 0 <= rank < size; size 1: alone, and nothing else counts */
     int local;      /* rank among those on this machine; -1: not known */
+    int neighbours; /* ranks on this machine, ours too; 0: not known */
     char job[RANKS_JOB_BYTES];
     const char *launcher; /* "Open MPI", "PMI", "Slurm", "--rank", "none" */
     struct ranks_patience patience;

@@ -337,6 +337,7 @@ attune_status tuning_share_settle(struct tuning *t, struct generator *generator,
     struct rank_choice *choice = calloc(1, sizeof *choice);
     char text[PROBLEM_TEXT_BYTES], kind[128];
     struct fingerprint device;
+    int awaited = 0;
     m.watches = calloc((size_t)ranks->size, sizeof *m.watches);
     m.readings = calloc((size_t)ranks->size, sizeof *m.readings);
     attune_status status = choice != NULL && m.watches != NULL && m.readings != NULL
@@ -345,11 +346,15 @@ attune_status tuning_share_settle(struct tuning *t, struct generator *generator,
     if (status != ATTUNE_OK) {
         goto out;
     }
-    tuning_tell(t, TUNE_WAIT);
     device_fingerprint(&t->facts.device, &device);
     fingerprint_folder(&device, kind);
     for (int i = 0; i < ranks->size; i++) {
         rank_watch_begin(&m.watches[i], ranks, text, i, 0);
+        rank_watch_look(&m.watches[i], t->store, &ranks->patience, kind);
+        awaited += m.watches[i].state == RANK_AWAITED;
+    }
+    if (awaited > 0) {
+        tuning_tell(t, TUNE_WAIT);
     }
     rank_watch_all(m.watches, ranks->size, t->store, &ranks->patience, kind, t->options->stop);
     status = list_peers(&m, error);

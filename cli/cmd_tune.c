@@ -126,6 +126,11 @@ static void report(void *data, int device, int job, const struct tune_progress *
     struct watch *watch = data;
     char best[64] = "";
     say_bytes(watch, device, job, now);
+    if (now->stage == TUNE_WAIT) { /* a line of its own, also where no progress is drawn: it may take long */
+        progress_wipe(&watch->progress);
+        say_where(watch, device, job);
+        fprintf(stderr, "our share is done, waits for the other ranks\n");
+    }
     if (now->best_microseconds > 0) {
         snprintf(best, sizeof best, ", best %.1f µs (default %.1f)", now->best_microseconds, now->default_microseconds);
     }
@@ -319,8 +324,9 @@ static attune_status do_jobs(struct cli *cli, struct tune_jobs *jobs, struct wat
 {
     jobs->listener = (struct tune_listener){.data = watch, .progress = report, .ended = ended, .lost = lost};
     watch->rows = calloc((size_t)jobs->job_count + 1, sizeof(json_t *));
+    const struct compiler_options compilers = {.workers = tune_team_workers(watch->team)};
     attune_status status =
-        watch->rows != NULL ? compiler_pool_create(NULL, &jobs->pool, error) : error_no_memory(error);
+        watch->rows != NULL ? compiler_pool_create(&compilers, &jobs->pool, error) : error_no_memory(error);
     if (status == ATTUNE_OK) {
         signal(SIGINT, interrupt);
         progress_begin(&watch->progress);

@@ -5,9 +5,11 @@
 #include "autotune/rank_wait.h"
 #include "runtime/driver.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool is_team(const struct tune_team *team)
 {
@@ -93,6 +95,21 @@ void tune_team_close(struct tune_team *team)
 const struct tune_share *tune_team_share(const struct tune_team *team)
 {
     return is_team(team) ? &team->share : NULL;
+}
+
+int tune_team_workers(const struct tune_team *team)
+{
+    const long most = 64, cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const int neighbours = team->ranks.neighbours > 0 ? team->ranks.neighbours : 1;
+    long workers = cores / neighbours;
+    cpu_set_t allowed;
+    if (!is_team(team)) {
+        return 0;
+    }
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < workers) {
+        workers = CPU_COUNT(&allowed);
+    }
+    return workers < 1 ? 1 : workers > most ? (int)most : (int)workers;
 }
 
 /* the GPUs of the first driver that has any, which is the best device's */
@@ -408,6 +425,10 @@ static void settle(struct collection *c, int number, int owner, bool *dead)
         patience.begin = patience.silence = -1.0;
     }
     rank_watch_begin(&watch, &c->team->ranks, text, owner, turn);
+    rank_watch_look(&watch, c->work->store, &patience, NULL);
+    if (watch.state == RANK_AWAITED) {
+        fprintf(stderr, "attune tune: waits for problem %d of rank %d\n", number + 1, owner);
+    }
     rank_watch_all(&watch, 1, c->work->store, &patience, NULL, c->work->settings->stop);
     if (watch.state == RANK_ANSWERED) {
         adopt(c, number, &watch);

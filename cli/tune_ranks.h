@@ -38,6 +38,10 @@ void tune_team_close(struct tune_team *team);
  * argv; NULL: best. Several devices for one rank are refused. */
 attune_status tune_team_device(struct tune_team *team, const char *given, const char **device, struct error *error);
 
+/* Compiling processes for this rank: its part of the machine's cores, and no more than it may run on. 0 when alone: as
+ * compiler_options has it. */
+int tune_team_workers(const struct tune_team *team);
+
 /* for tune_options.share: NULL when alone */
 const struct tune_share *tune_team_share(const struct tune_team *team);
 

@@ -23,6 +23,10 @@
 static const char *const variables[] = {"OMPI_COMM_WORLD_RANK",
                                         "OMPI_COMM_WORLD_SIZE",
                                         "OMPI_COMM_WORLD_LOCAL_RANK",
+                                        "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                        "MPI_LOCALNRANKS",
+                                        "SLURM_STEP_TASKS_PER_NODE",
+                                        "SLURM_NODEID",
                                         "OMPI_MCA_orte_precondition_transports",
                                         "OMPI_MCA_ess_base_jobid",
                                         "PMIX_NAMESPACE",
@@ -130,6 +134,35 @@ static void one_process_for_a_whole_allocation_is_alone(void **state)
     expect(NULL, NULL, 0, 1, -1, NULL);
     setenv("SLURM_STEP_ID", "0", 1);
     expect(NULL, NULL, 0, 4, -1, "Slurm 12.0");
+}
+
+static int neighbours_of(const char *list, const char *node)
+{
+    struct ranks ranks;
+    SAY({"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "7"}, {"SLURM_STEP_ID", "1"}, {"SLURM_JOB_ID", "12"});
+    setenv("SLURM_STEP_TASKS_PER_NODE", list, 1);
+    setenv("SLURM_NODEID", node, 1);
+    assert_int_equal(ranks_find(NULL, NULL, false, &ranks, NULL), ATTUNE_OK);
+    return ranks.neighbours;
+}
+
+static void a_machines_ranks_are_counted_where_the_launcher_says(void **state)
+{
+    (void)state;
+    struct ranks ranks;
+    assert_int_equal(neighbours_of("7", "0"), 7);
+    assert_int_equal(neighbours_of("2(x3),1", "0"), 2);
+    assert_int_equal(neighbours_of("2(x3),1", "2"), 2);
+    assert_int_equal(neighbours_of("2(x3),1", "3"), 1);
+    assert_int_equal(neighbours_of("2(x3),1", "4"), 0);
+    const char *const nonsense[] = {"", "x", "(x3)", "2(x", "2(x99999999999999999999),1", "-1", "0", "2,,1"};
+    for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
+        assert_in_range(neighbours_of(nonsense[i], "1"), 0, 2);
+    }
+    SAY({"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"PMIX_NAMESPACE", "x"},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"});
+    assert_int_equal(ranks_find(NULL, NULL, false, &ranks, NULL), ATTUNE_OK);
+    assert_int_equal(ranks.neighbours, 3);
 }
 
 static void nonsense_is_refused_by_name_and_value(void **state)
@@ -493,6 +526,7 @@ int main(void)
         cmocka_unit_test(each_launcher_says_rank_size_and_job),
         cmocka_unit_test(the_inner_launcher_counts),
         cmocka_unit_test(one_process_for_a_whole_allocation_is_alone),
+        cmocka_unit_test(a_machines_ranks_are_counted_where_the_launcher_says),
         cmocka_unit_test(nonsense_is_refused_by_name_and_value),
         cmocka_unit_test(every_candidate_has_one_owner_and_shares_are_near_equal),
         cmocka_unit_test(runs_differ_by_job_problem_size_rank_and_turn_alone),

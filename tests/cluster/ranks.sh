@@ -80,6 +80,7 @@ answers killed 'all(row[0]["winner"] == "test.share/plain mode=5" for row in row
 answers killed 'all([p["state"] for p in row[0]["ranks"]["peers"]] == ["answered", "lost", "absent"] for row in rows)' "${A[@]}"
 answers killed 'all(not row[0]["complete"] and row[0]["ranks"]["lost"] == 2 and len(row[0]["ranks"]["journals"]) == 3 for row in rows)' "${A[@]}"
 grep -q 'rank 2 is counted with what it has' "$WORK/killed.0.err" || fail "killed: rank 0 says nothing of rank 2"
+grep -q 'waits for the other ranks' "$WORK/killed.0.err" || fail "killed: rank 0 says nothing of its waiting"
 grep -q 'rank 3 left no journal' "$WORK/killed.0.err" || fail "killed: rank 0 says nothing of rank 3"
 rank killed 3/4 "${K[@]}" || fail "killed: rank 3: $(cat "$WORK/killed.3.err")"
 answers killed 'rows[0][0]["winner"] == "test.share/plain mode=5" and rows[0][0]["ranks"]["adopted"] and "right" in [l["outcome"] for l in journals()[rows[0][0]["ranks"]["journals"][0]] if l["kind"] == "outcome" and l["candidate"].endswith("mode=8")]' "$WORK/killed.3.json"
