@@ -150,6 +150,15 @@ static void report(void *data, int device, int job, const struct tune_progress *
                     now->compiled, now->verified, now->wrong, now->failed, now->screened_out, now->timed, best);
 }
 
+/* what a trace says of the problem */
+static void describe_worth(const struct tune_plan *plan, int number, json_t *row)
+{
+    if (plan->of_trace) {
+        json_set_whole(row, "calls", plan->calls[number]);
+        json_set_real(row, "share", plan->shares[number]);
+    }
+}
+
 static void ended(void *data, int device, int job, attune_status status, const struct tune_result *result,
                   struct error *error)
 {
@@ -175,10 +184,7 @@ static void ended(void *data, int device, int job, attune_status status, const s
     if (has_several(watch)) {
         json_set_text(row, "device", watch->devices->items[device].name);
     }
-    if (watch->plan->of_trace) {
-        json_set_whole(row, "calls", watch->plan->calls[item - watch->plan->problems.items]);
-        json_set_real(row, "share", watch->plan->shares[item - watch->plan->problems.items]);
-    }
+    describe_worth(watch->plan, (int)(item - watch->plan->problems.items), row);
     tune_results_describe(row, result);
     tune_team_describe_row(watch->team, result, row);
     watch->rows[job] = row;
@@ -293,6 +299,11 @@ static attune_status collect(struct cli *cli, struct watch *watch, struct error 
     attune_status status = watch->others != NULL ? tune_team_collect(watch->team, &work, &watch->plan->problems,
                                                                      watch->others, &watch->failures, &not_begun, error)
                                                  : error_no_memory(error);
+    for (int i = 0; watch->others != NULL && i < watch->plan->problems.count; i++) {
+        if (watch->others[i] != NULL) {
+            describe_worth(watch->plan, i, watch->others[i]);
+        }
+    }
     if (not_begun > 0) {
         json_set_whole(cli->result, "peers_not_begun", not_begun);
         fprintf(stderr, "attune tune: %d problems of other ranks were not begun\n", not_begun);

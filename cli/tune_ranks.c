@@ -224,6 +224,10 @@ void tune_team_describe_row(const struct tune_team *team, const struct tune_resu
     json_object_set_new(ranks, "journals", journals);
     json_set_flag(ranks, "adopted", result->adopted);
     json_object_set_new(row, "ranks", ranks);
+    if (!team->share.divided) {
+        json_set_whole(row, "rank", team->ranks.rank);
+        json_set_whole(row, "turn", 0);
+    }
 }
 
 void tune_team_print_row(const json_t *row)

@@ -45,7 +45,7 @@ all dealt 2 --problems "$WORK/list"
 L=("$WORK"/dealt.{0,1}.json)
 answers dealt 'all([r["name"] for r in row] == ["p1", "p2", "p3", "p4", "p5"] for row in rows)' "${L[@]}"
 answers dealt '[r["winner"] for r in rows[0]] == [r["winner"] for r in rows[1]] and all(r["complete"] for row in rows for r in row)' "${L[@]}"
-answers dealt '[r.get("rank", 0) for r in rows[0]] == [0, 1, 0, 1, 0] and [r.get("rank", 1) for r in rows[1]] == [0, 1, 0, 1, 0]' "${L[@]}"
+answers dealt 'all([(r["rank"], r["turn"]) for r in row] == [(0, 0), (1, 0), (0, 0), (1, 0), (0, 0)] for row in rows)' "${L[@]}"
 answers dealt '[r["journal"] for r in rows[0]] == [r["journal"] for r in rows[1]] and len(set(r["journal"] for r in rows[0])) == 5' "${L[@]}"
 
 echo "a rank that is killed is waited for, then counted with what it has; one that comes late takes what was chosen"
@@ -93,7 +93,7 @@ FIRST=$!
 rank left 1/3 --problems "$WORK/five" --peer-limit 1s || fail "left: rank 1: $(cat "$WORK/left.1.err")"
 wait "$FIRST" || fail "left: rank 0: $(cat "$WORK/left.0.err")"
 answers left 'all(len(row) == 5 for row in rows) and [r["winner"] for r in rows[0]] == [r["winner"] for r in rows[1]]' "$WORK"/left.{0,1}.json
-answers left '[r["journal"] for r in rows[0]] == [r["journal"] for r in rows[1]] and [(r.get("rank", 0), r.get("turn", 0)) for r in rows[0]] == [(0, 0), (1, 0), (2, 1), (0, 0), (1, 0)]' "$WORK"/left.{0,1}.json
+answers left '[r["journal"] for r in rows[0]] == [r["journal"] for r in rows[1]] and [(r["rank"], r["turn"]) for r in rows[0]] == [(0, 0), (1, 0), (2, 1), (0, 0), (1, 0)]' "$WORK"/left.{0,1}.json
 
 answers left 'sum(not row[2]["ranks"]["adopted"] for row in rows) == 1 and [l["kind"] for l in journals()[rows[0][2]["ranks"]["journals"][0]]].count("begin") == 1' "$WORK"/left.{0,1}.json
 
@@ -179,7 +179,16 @@ else
   echo "skipped: the stand-in for a CUDA driver is not built here"
 fi
 
+echo "a trace is dealt out by its shares; what a budget leaves of others is counted, not done"
+export ATTUNE_CACHE=$WORK/traced
+for n in 1 2 3 4; do echo "{\"calls\":$n,\"problem\":\"test.share elements=$((n * 8))\"}"; done >"$WORK/calls.jsonl"
+all traced 2 --trace "$WORK/calls.jsonl" --budget 1h
+answers traced 'all([(r["calls"], r["rank"]) for r in row] == [(4, 0), (3, 1), (2, 0), (1, 1)] for row in rows)' "$WORK"/traced.{0,1}.json
+rank alone 0/2 --trace "$WORK/calls.jsonl" --budget 1h --retune --peer-limit 0.2s || fail "alone: $(cat "$WORK/alone.0.err")"
+answers alone '[r["calls"] for r in rows[0]] == [4, 2] and answers[0]["peers_not_begun"] == 2' "$WORK/alone.0.json"
+
 echo "what is no rank, or one that is there already, is refused"
+export ATTUNE_CACHE=$WORK/round
 refuse "has a journal of this problem already" --device host --rank 0/3 --job round
 refuse "0 to 3" --device host --rank 4/4 --job other
 refuse "one device" --device host,host --rank 0/4 --job other
