@@ -54,7 +54,6 @@ static void uncount_right(struct tuning *t)
 {
     t->result->counts.verified--;
     t->result->counts.timed -= t->facts.timed;
-    t->result->counts.looks--;
 }
 
 /* What was known of it does not hold: a candidate like any other. */
@@ -64,6 +63,7 @@ static void forget(struct tuning *t, int place)
     memcpy(plain.candidate, outcome->candidate, sizeof plain.candidate);
     memcpy(plain.id, outcome->id, sizeof plain.id);
     uncount_right(t);
+    t->result->counts.looks--;
     t->result->counts.held--;
     *outcome = plain;
     t->known[place].holds = false;

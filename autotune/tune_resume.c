@@ -12,12 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ------------------------------------------------------------------------------------------------ which run */
 
 struct earlier {
     char run[sizeof((struct journal_begin *)0)->run];
-    int64_t started, modified;
+    int64_t started;
+    struct timespec written; /* last; many runs may start within a second */
 };
 
 struct search_for {
@@ -40,9 +42,11 @@ static attune_status note_run(void *data, const struct store_entry *entry, struc
     struct search_for *search = data;
     struct journal_begin begin;
     char path[4096], own[4096];
+    struct stat facts;
     if (path_join(path, sizeof path, store_path(search->t->store), entry->path, NULL) != ATTUNE_OK ||
         !journal_peek(path, &begin) || !is_of_this_problem(&begin, &search->wanted) ||
-        store_journal_path(search->t->store, begin.run, own, sizeof own, NULL) != ATTUNE_OK || strcmp(path, own) != 0) {
+        store_journal_path(search->t->store, begin.run, own, sizeof own, NULL) != ATTUNE_OK || strcmp(path, own) != 0 ||
+        lstat(path, &facts) != 0) {
         return ATTUNE_OK; /* another's, or no journal */
     }
     if (search->count == search->capacity) {
@@ -55,7 +59,7 @@ static attune_status note_run(void *data, const struct store_entry *entry, struc
         search->capacity = capacity;
     }
     struct earlier *item = &search->items[search->count++];
-    *item = (struct earlier){.started = begin.started, .modified = entry->modified};
+    *item = (struct earlier){.started = begin.started, .written = facts.st_mtim};
     memcpy(item->run, begin.run, sizeof item->run);
     return ATTUNE_OK;
 }
@@ -63,11 +67,14 @@ static attune_status note_run(void *data, const struct store_entry *entry, struc
 static int newest_first(const void *a, const void *b)
 {
     const struct earlier *left = a, *right = b;
-    if (left->started != right->started) {
-        return left->started > right->started ? -1 : 1;
+    if (left->written.tv_sec != right->written.tv_sec) {
+        return left->written.tv_sec > right->written.tv_sec ? -1 : 1;
     }
-    if (left->modified != right->modified) {
-        return left->modified > right->modified ? -1 : 1;
+    if (left->written.tv_nsec != right->written.tv_nsec) {
+        return left->written.tv_nsec > right->written.tv_nsec ? -1 : 1;
+    }
+    if (left->started != right->started) { /* copies may all be of one moment */
+        return left->started > right->started ? -1 : 1;
     }
     return strcmp(left->run, right->run);
 }

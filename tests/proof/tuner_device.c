@@ -22,12 +22,14 @@ static const char *device_name(void)
     return name != NULL && name[0] != '\0' ? name : "host";
 }
 
-static struct tune_result tune(struct parts *parts, struct generator *generator)
+static struct tune_result tune_with(struct parts *parts, struct generator *generator, struct tune_options options)
 {
     struct problem problem;
     struct tune_result result;
     struct error error = {0};
-    const struct tune_options options = {.device = device_name(), .seed = 1, .candidate_seconds = 5.0};
+    options.device = device_name();
+    options.seed = 1;
+    options.candidate_seconds = 5.0;
     assert_int_equal(problem_parse(generator_schema(generator, "twice"), "twice n=30000", &problem, NULL), ATTUNE_OK);
     attune_status status =
         tune_run(generator, parts->pool, parts->store, &problem, &options, NULL, NULL, &result, &error);
@@ -39,6 +41,11 @@ static struct tune_result tune(struct parts *parts, struct generator *generator)
         fail_msg("%s", error.message);
     }
     return result;
+}
+
+static struct tune_result tune(struct parts *parts, struct generator *generator)
+{
+    return tune_with(parts, generator, (struct tune_options){0});
 }
 
 static void expect(const struct tune_result *result, const char *mode, const char *outcome, const char *reason)
@@ -76,6 +83,43 @@ static void the_right_one_wins_whatever_the_others_do(void **state)
         }
         tune_result_free(&result);
     }
+    generator_destroy(generator);
+    folder_remove(folder);
+}
+
+/* kernels that were right and timed in another process are loaded without a check, and the rest is looked at */
+static void a_stopped_run_goes_on(void **state)
+{
+    struct parts *parts = *state;
+    char folder[512], journal[512];
+    bool host = strcmp(device_name(), "host") == 0;
+    assert_int_equal(folder_temporary(folder, sizeof folder, NULL), ATTUNE_OK);
+    struct generator *generator = tuner_family(folder, "half right r01 r02 fault r03 r04 r05", "2", "goes on");
+    struct tune_result result = tune_with(parts, generator, (struct tune_options){.budget_candidates = 4});
+    assert_int_equal(result.counts.looks, 4);
+    snprintf(journal, sizeof journal, "%s", result.journal);
+    tune_result_free(&result);
+    result = tune_with(parts, generator, (struct tune_options){.resume = true, .accept_stored = true});
+    assert_true(result.counts.resumed && !result.already_done);
+    assert_int_equal(result.counts.held, 4);
+    assert_int_equal(result.counts.looks, 8);
+    assert_int_equal(result.outcome_count, 8);
+    assert_int_equal(result.counts.verified, 6);
+    assert_string_equal(result.journal, journal);
+    assert_true(result.record.complete);
+    assert_true(host || result.record.winner_microseconds > 0.0);
+    expect(&result, "half", "wrong", "never written");
+    expect(&result, "fault", "crashed", "normal");
+    for (int i = 1; i < 6; i++) {
+        char mode[8];
+        snprintf(mode, sizeof mode, "r%02d", i);
+        expect(&result, mode, host ? "right" : "timed", "");
+    }
+    tune_result_free(&result);
+    result = tune_with(parts, generator, (struct tune_options){.resume = true, .accept_stored = true});
+    assert_true(result.already_done);
+    assert_int_equal(result.counts.held, 8);
+    tune_result_free(&result);
     generator_destroy(generator);
     folder_remove(folder);
 }
@@ -118,6 +162,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_right_one_wins_whatever_the_others_do),
+        cmocka_unit_test(a_stopped_run_goes_on),
         cmocka_unit_test(verification_goes_on_past_them),
     };
     return cmocka_run_group_tests_name("tuner_device", tests, parts_set_up, parts_tear_down);

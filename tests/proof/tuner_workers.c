@@ -135,6 +135,35 @@ static void while_compilers_work_the_best_are_timed_again(void **state)
     folder_remove(place.folder);
 }
 
+/* What another process found right is loaded into a worker without a check; one of them fails in the rounds, and the
+ * worker that comes after it has the others again. */
+static void finalists_of_an_earlier_run_meet_todays(void **state)
+{
+    static const char modes[] = "t120 t100 lateabort50 t110 t105 half t90 t95";
+    struct place place;
+    struct tune_result result;
+    struct error error = {0};
+    open_place(&place);
+    use(TEST_BINARY_DIR "/tests/proof/scripted_measure");
+    attune_status status = tune(&place, *state, modes, (struct tune_options){.budget_candidates = 5}, &result, &error);
+    skip_without_compiler(status, &error);
+    assert_int_equal(status, ATTUNE_OK);
+    tune_result_free(&result);
+    assert_int_equal(tune(&place, *state, modes, (struct tune_options){.resume = true}, &result, &error), ATTUNE_OK);
+    assert_true(result.counts.resumed);
+    assert_int_equal(result.counts.held, 5);
+    assert_int_equal(result.counts.looks, 8);
+    assert_string_equal(result.record.candidate, "twice/plain mode=t90");
+    assert_true(result.record.winner_microseconds > 89.99 && result.record.winner_microseconds < 90.01);
+    assert_true(result.record.default_microseconds > 119.99 && result.record.default_microseconds < 120.01);
+    expect(&result, "t100", "timed", "");
+    expect(&result, "t95", "timed", "");
+    expect(&result, "lateabort50", "crashed", "aborts");
+    expect(&result, "half", "wrong", "");
+    tune_result_free(&result);
+    folder_remove(place.folder);
+}
+
 /* the default is the yardstick: without it the first of the others is */
 static void a_default_that_fails_in_the_rounds_leaves_the_others(void **state)
 {
@@ -438,6 +467,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(finalists_return_when_their_worker_ends, use_the_usual),
+        cmocka_unit_test_teardown(finalists_of_an_earlier_run_meet_todays, use_the_usual),
         cmocka_unit_test_teardown(while_compilers_work_the_best_are_timed_again, use_the_usual),
         cmocka_unit_test_teardown(a_default_that_fails_in_the_rounds_leaves_the_others, use_the_usual),
         cmocka_unit_test_teardown(a_lost_device_ends_the_run_with_what_there_is, use_the_usual),
