@@ -5,12 +5,29 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+/* the file's name too is on disk before its lines are; some file systems refuse */
+static void sync_folder(const char *path)
+{
+    char folder[sizeof((struct journal *)0)->path];
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL) {
+        *slash = '\0';
+        int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (file >= 0) {
+            (void)fsync(file);
+            close(file);
+        }
+    }
+}
 
 attune_status journal_open(struct journal *journal, struct store *store, const char *run, struct error *error)
 {
@@ -29,6 +46,7 @@ attune_status journal_open(struct journal *journal, struct store *store, const c
         journal->path[0] = '\0';
         return failed;
     }
+    sync_folder(journal->path);
     (void)flock(journal->file, LOCK_EX | LOCK_NB); /* for journal_is_written alone: no harm where there are no locks */
     return ATTUNE_OK;
 }

@@ -74,6 +74,15 @@ static void edit(struct place *place, const char *modes, const char *line)
     buffer_free(&text);
 }
 
+static int die_after;       /* launches of the next run; 0: never */
+static int launches_of_six; /* looks of the last run */
+
+static void count_launches(void *data, const struct tune_progress *progress)
+{
+    (void)data;
+    launches_of_six = progress->looks == 6 ? scripted.launches : launches_of_six;
+}
+
 /* one run as of a new process: generator and store handle of its own, a device at its beginning */
 static attune_status run(struct place *place, bool timed, double (*pace)(int, int), struct tune_options options,
                          struct tune_result *result, struct error *error)
@@ -83,6 +92,7 @@ static attune_status run(struct place *place, bool timed, double (*pace)(int, in
     struct problem problem;
     struct driver driver = scripted_driver(rank_truth);
     scripted.pace = pace;
+    scripted.die_after = die_after;
     assert_int_equal(
         generator_create(&(struct generator_options){.template_path = place->templates}, &generator, error), ATTUNE_OK);
     assert_int_equal(store_open(place->store, &store, NULL), ATTUNE_OK);
@@ -90,7 +100,7 @@ static attune_status run(struct place *place, bool timed, double (*pace)(int, in
     options.seed = options.seed != 0 ? options.seed : 1;
     options.accept_stored = !options.retry_blocked && options.accept_stored;
     attune_status status = tune_run_on(timed ? &driver : scripted.host, 0, generator, place->parts->pool, store,
-                                       &problem, &options, NULL, NULL, result, error);
+                                       &problem, &options, count_launches, NULL, result, error);
     store_close(store);
     generator_destroy(generator);
     if (status == ATTUNE_NO_TOOLCHAIN) {
@@ -511,6 +521,39 @@ static void the_host_devices_winner_is_the_first_right_one_of_today(void **state
     close_place(&place);
 }
 
+/* what was not tried since the device was lost is tried on the next one; in whose hands it was lost is remembered */
+static void a_lost_device_is_no_end(void **state)
+{
+    struct place place;
+    struct tune_result result;
+    struct buffer before = BUFFER_INIT;
+    char looks[512];
+    open_place(&place, *state);
+    tune(&place, true, (struct tune_options){.accept_stored = true}, &result);
+    tune_result_free(&result);
+    die_after = launches_of_six;
+    struct tune_options other = {.accept_stored = true, .seed = 3};
+    tune(&place, true, other, &result);
+    die_after = 0;
+    assert_int_equal(result.ending, TUNE_DEVICE_LOST);
+    int looked = result.counts.looks;
+    assert_true(looked > 1 && looked < RANKS);
+    assert_int_equal(file_read(result.journal, 1 << 20, &before, NULL), ATTUNE_OK);
+    tune_result_free(&result);
+    other.resume = true;
+    tune(&place, true, other, &result);
+    assert_true(result.counts.resumed && result.record.complete);
+    assert_int_equal(result.counts.held, looked);
+    assert_int_equal(result.counts.looks, RANKS);
+    assert_int_equal(result.counts.verified, RANKS - 1);
+    assert_int_equal(result.counts.failed, 1);
+    looks_since(result.journal, &before, looks);
+    assert_int_equal(count_words(looks), RANKS - looked);
+    tune_result_free(&result);
+    buffer_free(&before);
+    close_place(&place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -521,6 +564,7 @@ int main(void)
         cmocka_unit_test(objects_that_are_gone_are_compiled_again),
         cmocka_unit_test(a_larger_budget_goes_on),
         cmocka_unit_test(what_was_wrong_is_made_again_when_its_note_is_taken_back),
+        cmocka_unit_test(a_lost_device_is_no_end),
         cmocka_unit_test(the_host_devices_winner_is_the_first_right_one_of_today),
     };
     return cmocka_run_group_tests(tests, parts_set_up, parts_tear_down);
