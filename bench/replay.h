@@ -10,8 +10,8 @@
 #include "autotune/search.h"
 
 enum {
-    REPLAY_AHEAD = 24
-}; /* candidates under way at once: compilers of 16 cores, and those that wait for the device */
+    REPLAY_AHEAD = 33
+}; /* candidates under way at once: two a compiler on 16 cores, as tune_loop.c has it, and the one that is looked at */
 
 struct replay_entry {
     double first; /* microseconds at the first look, 0: none */
