@@ -186,7 +186,7 @@ static void ended(void *data, int device, int job, attune_status status, const s
     }
     describe_worth(watch->plan, (int)(item - watch->plan->problems.items), row);
     tune_results_describe(row, result);
-    tune_team_describe_row(watch->team, result, row);
+    tune_team_describe_row(watch->team, result, true, row);
     watch->rows[job] = row;
 }
 
@@ -306,7 +306,8 @@ static attune_status collect(struct cli *cli, struct watch *watch, struct error 
     }
     if (not_begun > 0) {
         json_set_whole(cli->result, "peers_not_begun", not_begun);
-        fprintf(stderr, "attune tune: %d problems of other ranks were not begun\n", not_begun);
+        fprintf(stderr, "attune tune: %d %s of other ranks %s not begun\n", not_begun,
+                plural(not_begun, "problem", "problems"), plural(not_begun, "was", "were"));
     }
     return status;
 }

@@ -188,15 +188,15 @@ static void say_peer(const struct tune_peer *peer)
                 peer->rank, peer->journal);
     } else if (strcmp(peer->state, "absent") == 0) {
         fprintf(stderr,
-                "attune tune: rank %d left no journal: it died early, or its cache folder is not ours; all ranks need "
-                "one on a file system that they share\n",
+                "attune tune: rank %d has no journal here: it has not begun, or its cache folder is another one; all "
+                "ranks need one on a file system that they share\n",
                 peer->rank);
     } else if (strcmp(peer->state, "elsewhere") == 0) {
         fprintf(stderr, "attune tune: rank %d is on another kind of device, and is left out\n", peer->rank);
     }
 }
 
-void tune_team_describe_row(const struct tune_team *team, const struct tune_result *result, json_t *row)
+void tune_team_describe_row(const struct tune_team *team, const struct tune_result *result, bool here, json_t *row)
 {
     if (!is_team(team)) {
         return;
@@ -223,6 +223,7 @@ void tune_team_describe_row(const struct tune_team *team, const struct tune_resu
     json_object_set_new(ranks, "peers", peers);
     json_object_set_new(ranks, "journals", journals);
     json_set_flag(ranks, "adopted", result->adopted);
+    json_set_flag(ranks, "here", here);
     json_object_set_new(row, "ranks", ranks);
     if (!team->share.divided) {
         json_set_whole(row, "rank", team->ranks.rank);
@@ -230,18 +231,35 @@ void tune_team_describe_row(const struct tune_team *team, const struct tune_resu
     }
 }
 
+static void print_peers(const json_t *ranks, int peers)
+{
+    const int answered = (int)json_integer_value(json_object_get(ranks, "answered"));
+    const int journals = (int)json_array_size(json_object_get(ranks, "journals"));
+    if (peers == 1) {
+        printf("  the other rank %s; ", answered == 1 ? "answered" : "did not answer");
+    } else {
+        printf("  %d of %d other ranks answered; ", answered, peers);
+    }
+    printf("the choice is made from %d %s, and was published by %s\n", journals,
+           plural(journals, "journal", "journals"),
+           json_is_true(json_object_get(ranks, "adopted")) ? "another rank" : "this one");
+}
+
 void tune_team_print_row(const json_t *row)
 {
     const json_t *ranks = json_object_get(row, "ranks");
-    const size_t peers = json_array_size(json_object_get(ranks, "peers"));
-    if (json_object_get(row, "rank") != NULL) {
-        printf("  of rank %lld%s\n", (long long)json_integer_value(json_object_get(row, "rank")),
-               json_integer_value(json_object_get(row, "turn")) > 0 ? ", which died: another one did it" : "");
-    } else if (peers > 0) {
-        printf("  of %zu other ranks %lld answered; %zu journals made the choice, %s published it\n", peers,
-               (long long)json_integer_value(json_object_get(ranks, "answered")),
-               json_array_size(json_object_get(ranks, "journals")),
-               json_is_true(json_object_get(ranks, "adopted")) ? "another rank" : "this rank");
+    const int peers = (int)json_array_size(json_object_get(ranks, "peers"));
+    const int owner = (int)json_integer_value(json_object_get(row, "rank"));
+    const bool here = json_is_true(json_object_get(ranks, "here"));
+    if (peers > 0) {
+        print_peers(ranks, peers);
+    } else if (json_object_get(row, "rank") == NULL) {
+        return;
+    } else if (json_integer_value(json_object_get(row, "turn")) == 0) {
+        printf("  tuned by rank %d%s\n", owner, here ? ", this one" : "");
+    } else {
+        printf("  rank %d, whose it was, did not come to its end: %s rank tuned it\n", owner,
+               here ? "this" : "another");
     }
 }
 
@@ -273,6 +291,17 @@ static bool is_stopped(const struct collection *c)
 static bool is_folder_name(const char *text)
 {
     return text[0] != '\0' && text[0] != '.' && strchr(text, '/') == NULL;
+}
+
+/* "llama", or "problem 2" where the list gives no name */
+static const char *name_of(const struct collection *c, int number, char text[PROBLEM_NAME_BYTES])
+{
+    const char *name = c->problems->items[number].name;
+    if (name[0] != '\0') {
+        return name;
+    }
+    snprintf(text, PROBLEM_NAME_BYTES, "problem %d", number + 1);
+    return text;
 }
 
 /* the record that the job left of a problem; ATTUNE_NOT_FOUND */
@@ -331,7 +360,7 @@ static double count_operations(const struct collection *c, int number)
     return generator_operations(c->work->generator, problem);
 }
 
-static void set_row(struct collection *c, int number, const struct tune_result *result, int owner, int turn)
+static void set_row(struct collection *c, int number, const struct tune_result *result, bool here, int owner, int turn)
 {
     const struct named_problem *item = &c->problems->items[number];
     json_t *row = json_object();
@@ -339,7 +368,7 @@ static void set_row(struct collection *c, int number, const struct tune_result *
         json_set_text(row, "name", item->name);
     }
     c->work->describe(row, result);
-    tune_team_describe_row(c->team, result, row);
+    tune_team_describe_row(c->team, result, here, row);
     json_set_whole(row, "rank", owner);
     json_set_whole(row, "turn", turn);
     c->rows[number] = row;
@@ -374,7 +403,7 @@ static void adopt(struct collection *c, int number, const struct rank_watch *wat
         snprintf(result->run, sizeof result->run, "%s", watch->run);
         store_journal_path(c->work->store, watch->run, result->journal, sizeof result->journal, NULL);
         result->operations = count_operations(c, number);
-        set_row(c, number, result, watch->rank, c->turns[number]);
+        set_row(c, number, result, false, watch->rank, c->turns[number]);
     } else {
         fail(c, number, &why);
     }
@@ -384,11 +413,21 @@ static void adopt(struct collection *c, int number, const struct rank_watch *wat
     free(result);
 }
 
-/* A rank died and left a problem undone: the next turn is ours if nobody else has taken it. */
-static void take_over(struct collection *c, int number, int owner)
+/* who should have tuned it, as far as its journal tells */
+static void say_taken_over(const struct collection *c, int number, const struct rank_watch *watch, int turn)
+{
+    char name[PROBLEM_NAME_BYTES];
+    fprintf(stderr, "attune tune: %s: %srank %d %s; this rank tunes it\n", name_of(c, number, name),
+            turn > 0 ? "who took it over from " : "", watch->rank,
+            watch->state == RANK_LOST ? "is gone in the middle of it" : "has not begun it");
+}
+
+/* Nobody will end this turn: the next one is ours if nobody else has taken it. */
+static void take_over(struct collection *c, int number, const struct rank_watch *watch)
 {
     const struct problem *problem = &c->problems->items[number].problem;
-    struct tune_share share = {.ranks = &c->team->ranks, .rank = owner, .turn = ++c->turns[number], .claimed = true};
+    const int turn = ++c->turns[number];
+    struct tune_share share = {.ranks = &c->team->ranks, .rank = watch->rank, .turn = turn, .claimed = true};
     struct tune_options settings = *c->work->settings;
     struct tune_result *result = calloc(1, sizeof *result);
     struct error why = {.message = ""};
@@ -398,15 +437,14 @@ static void take_over(struct collection *c, int number, int owner)
     if (status == ATTUNE_OK && ours) {
         settings.share = &share;
         settings.resume = false; /* the turn's journal is new */
-        fprintf(stderr, "attune tune: rank %d died before problem %d was tuned; this rank does it\n", owner,
-                number + 1);
+        say_taken_over(c, number, watch, turn - 1);
         status =
             tune_run(c->work->generator, c->work->pool, c->work->store, problem, &settings, NULL, NULL, result, &why);
     }
     if (status != ATTUNE_OK) {
         fail(c, number, &why);
     } else if (ours) {
-        set_row(c, number, result, owner, share.turn);
+        set_row(c, number, result, true, watch->rank, turn);
         tune_result_free(result);
     }
     free(result);
@@ -419,7 +457,7 @@ static void settle(struct collection *c, int number, int owner, bool *dead)
     const int turn = c->turns[number];
     struct ranks_patience patience = c->team->ranks.patience;
     struct rank_watch watch;
-    char text[PROBLEM_TEXT_BYTES];
+    char text[PROBLEM_TEXT_BYTES], name[PROBLEM_NAME_BYTES];
     struct error why = {.message = ""};
     if (problem_format(&c->problems->items[number].problem, text, &why) != ATTUNE_OK) {
         fail(c, number, &why);
@@ -431,7 +469,8 @@ static void settle(struct collection *c, int number, int owner, bool *dead)
     rank_watch_begin(&watch, &c->team->ranks, text, owner, turn);
     rank_watch_look(&watch, c->work->store, &patience, NULL);
     if (watch.state == RANK_AWAITED) {
-        fprintf(stderr, "attune tune: waits for problem %d of rank %d\n", number + 1, owner);
+        fprintf(stderr, "attune tune: %s: waits for %srank %d\n", name_of(c, number, name),
+                turn > 0 ? "who took it over from " : "", owner);
     }
     rank_watch_all(&watch, 1, c->work->store, &patience, NULL, c->work->settings->stop);
     if (watch.state == RANK_ANSWERED) {
@@ -439,7 +478,7 @@ static void settle(struct collection *c, int number, int owner, bool *dead)
     } else if (watch.state != RANK_AWAITED && !is_stopped(c)) {
         *dead |= turn == 0;
         if (c->work->take_over) {
-            take_over(c, number, owner);
+            take_over(c, number, &watch);
         } else {
             c->turns[number] = -1;
             c->not_begun++;

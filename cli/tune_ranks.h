@@ -48,9 +48,10 @@ const struct tune_share *tune_team_share(const struct tune_team *team);
 /* one line on stderr, of who we are; nothing when alone */
 void tune_team_say(const struct tune_team *team);
 
-/* "ranks" of the whole answer, and of a row: who answered, what was merged. Nothing when alone. */
+/* "ranks" of the whole answer, and of a row: who answered, what was merged, whether tune_run made the result `here`.
+ * Nothing when alone. */
 void tune_team_describe(const struct tune_team *team, json_t *answer);
-void tune_team_describe_row(const struct tune_team *team, const struct tune_result *result, json_t *row);
+void tune_team_describe_row(const struct tune_team *team, const struct tune_result *result, bool here, json_t *row);
 /* of a row, for people */
 void tune_team_print_row(const json_t *row);
 

@@ -81,7 +81,7 @@ answers killed 'all([p["state"] for p in row[0]["ranks"]["peers"]] == ["answered
 answers killed 'all(not row[0]["complete"] and row[0]["ranks"]["lost"] == 2 and len(row[0]["ranks"]["journals"]) == 3 for row in rows)' "${A[@]}"
 grep -q 'rank 2 is counted with what it has' "$WORK/killed.0.err" || fail "killed: rank 0 says nothing of rank 2"
 grep -q 'waits for the other ranks' "$WORK/killed.0.err" || fail "killed: rank 0 says nothing of its waiting"
-grep -q 'rank 3 left no journal' "$WORK/killed.0.err" || fail "killed: rank 0 says nothing of rank 3"
+grep -q 'rank 3 has no journal here' "$WORK/killed.0.err" || fail "killed: rank 0 says nothing of rank 3"
 rank killed 3/4 "${K[@]}" || fail "killed: rank 3: $(cat "$WORK/killed.3.err")"
 answers killed 'rows[0][0]["winner"] == "test.share/plain mode=5" and rows[0][0]["ranks"]["adopted"] and "right" in [l["outcome"] for l in journals()[rows[0][0]["ranks"]["journals"][0]] if l["kind"] == "outcome" and l["candidate"].endswith("mode=8")]' "$WORK/killed.3.json"
 answers killed 'len(records()) == 1 and records()[0]["candidate"] == rows[0][0]["winner"]' "$WORK/killed.3.json"
@@ -96,6 +96,20 @@ answers left 'all(len(row) == 5 for row in rows) and [r["winner"] for r in rows[
 answers left '[r["journal"] for r in rows[0]] == [r["journal"] for r in rows[1]] and [(r["rank"], r["turn"]) for r in rows[0]] == [(0, 0), (1, 0), (2, 1), (0, 0), (1, 0)]' "$WORK"/left.{0,1}.json
 
 answers left 'sum(not row[2]["ranks"]["adopted"] for row in rows) == 1 and [l["kind"] for l in journals()[rows[0][2]["ranks"]["journals"][0]]].count("begin") == 1' "$WORK"/left.{0,1}.json
+
+echo "what people read tells whose a problem was and who tuned it, by the problem's name"
+export ATTUNE_CACHE=$WORK/words
+tell() { "$ATTUNE" tune --device host --job words --peer-limit 0.3s --problems "$1" --rank "$2" >"$WORK/words.txt" 2>"$WORK/words.err" || { cat "$WORK/words.err"; fail "words: rank $2"; }; }
+said() { grep -qF -e "$1" "$WORK"/words.{txt,err} || { cat "$WORK"/words.{txt,err}; fail "words: no '$1'"; }; }
+head -n 2 "$WORK/list" >"$WORK/two"
+tell "$WORK/two" 0/2
+said "p2: rank 1 has not begun it; this rank tunes it"
+said "tuned by rank 0, this one"
+said "rank 1, whose it was, did not come to its end: this rank tuned it"
+[ "$(grep -c -e died -e "problem 2" "$WORK/words.txt")" = 0 ] || fail "words: of a rank that never came"
+echo "test.share elements=88" >"$WORK/nameless"
+tell "$WORK/nameless" 0/2
+said "the other rank did not answer; the choice is made from 1 journal, and was published by this one"
 
 echo "a job that died goes on with --resume, and comes to its choice"
 export ATTUNE_CACHE=$WORK/third
