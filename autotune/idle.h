@@ -31,10 +31,10 @@ static inline void idle_reply(struct idle *idle, double now)
     idle->since = now;
 }
 
-/* the share, 0 to 1; below 0 while nothing was counted yet */
+/* the share, 0 to 1; below 0 until one second was counted, since less says nothing */
 static inline double idle_share(const struct idle *idle, double now)
 {
-    return now > idle->from ? (idle->waited + idle_length(idle, now)) / (now - idle->from) : -1.0;
+    return now >= idle->from + 1.0 ? (idle->waited + idle_length(idle, now)) / (now - idle->from) : -1.0;
 }
 
 #endif

@@ -81,6 +81,7 @@ static const struct line_field outcome_fields[] = {
     ROW(journal_outcome, what.scratch_bytes, "scratch_bytes", VALUE_AMOUNT, false),
     ROW(journal_outcome, what.shared_bytes, "shared_bytes", VALUE_AMOUNT, false),
     ROW(journal_outcome, what.companions, "companions", VALUE_FLAG, true),
+    ROW(journal_outcome, what.fixed, "fixed", VALUE_FLAG, true),
     ROW(journal_outcome, what.object, "object", VALUE_HEX, true),
     ROW(journal_outcome, what.binary, "binary", VALUE_HEX, true),
     {0},

@@ -2,6 +2,7 @@
 #include "autotune/rank_merge.h"
 
 #include "autotune/measure.h"
+#include "autotune/ties.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,9 +165,19 @@ static void count_up(const struct entry *entries, int count, struct rank_choice 
     choice->outcome_count = choice->tried = count;
 }
 
-static int fastest(const struct entry *entries, int count, struct measure_result *results)
+static int by_tie(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    const struct tie left = {.standard = x->default_, .fixed = x->what->fixed, .name = x->what->candidate};
+    const struct tie right = {.standard = y->default_, .fixed = y->what->fixed, .name = y->what->candidate};
+    return tie_compare(&left, &right);
+}
+
+/* an index into the entries, which are in the order of ties afterwards */
+static int fastest(struct entry *entries, int count, struct measure_result *results)
 {
     int standard = -1;
+    qsort(entries, (size_t)count, sizeof *entries, by_tie);
     for (int i = 0; i < count; i++) {
         results[i] = (struct measure_result){.microseconds = entries[i].ratio, .samples = 1};
         standard = entries[i].default_ ? i : standard;

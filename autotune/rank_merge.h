@@ -9,7 +9,7 @@
 
 #include "autotune/journal.h"
 
-/* the candidates of a problem in the order of the plan, the default first: ids, for the tie-break */
+/* the candidates of a problem in the order of the plan, the default first */
 struct rank_order {
     char (*ids)[CANDIDATE_ID_BYTES];
     int count;
@@ -27,10 +27,10 @@ struct rank_choice {
     int outcome_count;
 };
 
-/* The choice from `count` readings. `timed`: the fastest; of those within 1 % of it the default if it is among them,
- * else the first in order. Otherwise the first right one in order. In a journal with times of the finals only these
- * count. A journal whose default has no time is measured by the median of the other journals' defaults, and where no
- * journal has one, times are compared as they are. ATTUNE_NO_MEMORY. */
+/* The choice from `count` readings. `timed`: the fastest; of those within 1 % of it the first by tie_compare (ties.h),
+ * as in a single run. Otherwise the first right one in order. In a journal with times of the finals only these count. A
+ * journal whose default has no time is measured by the median of the other journals' defaults, and where no journal has
+ * one, times are compared as they are. ATTUNE_NO_MEMORY. */
 attune_status rank_choose(const struct journal_reading *readings, int count, const struct rank_order *order, bool timed,
                           struct rank_choice *choice, struct error *error);
 

@@ -67,6 +67,7 @@ struct tune_outcome { /* one line of the journal */
                          crashed, blocked, not-tried */
     char reason[512];
     bool looked;                 /* it was checked or timed */
+    bool fixed;                  /* has a size compiled in: serves problems of that size alone */
     bool companions;             /* right at the companions' sizes too, where there are any */
     double microseconds, spread; /* median and MAD over rounds; 0 when not timed */
     int registers, scratch_bytes, shared_bytes;

@@ -6,6 +6,7 @@
 #include "autotune/tune_private.h"
 
 #include "autotune/measure.h"
+#include "autotune/ties.h"
 #include "base/process.h"
 
 #include <math.h>
@@ -24,19 +25,24 @@ static attune_status sample_finalist(void *data, int entry, double *microseconds
     return measurer_sample(t->measurer, t->finalists[entry].slot, microseconds, error);
 }
 
-/* the default, then by name */
-static int by_name(const void *a, const void *b)
+static struct tie tie_of(const struct contender *contender)
 {
-    const struct contender *left = a, *right = b;
-    int standard = (right->place == 0) - (left->place == 0);
-    return standard != 0 ? standard : strcmp(left->facts.name, right->facts.name);
+    return (struct tie){.standard = contender->place == 0,
+                        .fixed = contender->facts.launch.fixed_count > 0,
+                        .name = contender->facts.name};
+}
+
+static int by_tie(const void *a, const void *b)
+{
+    const struct tie left = tie_of(a), right = tie_of(b);
+    return tie_compare(&left, &right);
 }
 
 /* The first is the yardstick, and ties go to it and then to the next: the same ones whatever the seed's order is. */
 static void order_finalists(struct tuning *t)
 {
     int yardstick = t->finalist_count > 0 ? t->finalists[0].place : -1;
-    qsort(t->finalists, (size_t)t->finalist_count, sizeof t->finalists[0], by_name);
+    qsort(t->finalists, (size_t)t->finalist_count, sizeof t->finalists[0], by_tie);
     if (t->finalist_count > 0 && t->finalists[0].place != yardstick) {
         t->yardstick_begin = 0.0;
     }

@@ -216,6 +216,7 @@ static void name_object(const struct object_job *job, struct tune_outcome *outco
     static const struct digest unknown;
     struct digest binary = job->binary; /* a job that no pipeline made has none yet */
     if (job->source_bytes > 0) {
+        outcome->fixed = job->launch.fixed_count > 0;
         digest_hex(&job->object, outcome->object);
     }
     if (job->status == ATTUNE_OK &&

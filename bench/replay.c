@@ -4,6 +4,7 @@
 #include "autotune/inputs.h"
 #include "autotune/journal.h"
 #include "autotune/measure.h"
+#include "autotune/ties.h"
 #include "base/files.h"
 #include "base/process.h"
 
@@ -243,7 +244,25 @@ static attune_status arrive(struct runner *run, int place, struct error *error)
     return ATTUNE_OK;
 }
 
-/* The dozen of the best first looks and the default, in the list's order; the tuner's choice among their true times. */
+/* the run's start stands for the default */
+static struct tie tie_of(struct runner *run, int index, char name[CANDIDATE_TEXT_BYTES])
+{
+    (void)expand(run, index, NULL); /* it was when it arrived, or another one of the same binary was */
+    candidate_format(&run->space->list.items[index], name);
+    return (struct tie){.standard = index == run->space->entries[run->start].binary,
+                        .fixed = run->space->entries[index].launch.fixed_count > 0,
+                        .name = name};
+}
+
+static bool is_before(struct runner *run, int a, int b)
+{
+    char names[2][CANDIDATE_TEXT_BYTES];
+    const struct tie left = tie_of(run, a, names[0]), right = tie_of(run, b, names[1]);
+    return tie_compare(&left, &right) < 0;
+}
+
+/* The dozen of the best first looks and the default, in the order of ties; the tuner's choice among their true times.
+ */
 static void hold_finals(struct runner *run)
 {
     const struct replay_space *space = run->space;
@@ -267,8 +286,8 @@ static void hold_finals(struct runner *run)
         }
     }
     struct measure_result results[FINALISTS + 1] = {{0}};
-    for (int f = 1; f < finalists; f++) { /* by place */
-        for (int g = f; g > 0 && swapped(run, chosen[g]) < swapped(run, chosen[g - 1]); g--) {
+    for (int f = 1; f < finalists; f++) {
+        for (int g = f; g > 0 && is_before(run, chosen[g], chosen[g - 1]); g--) {
             int moved = chosen[g];
             chosen[g] = chosen[g - 1];
             chosen[g - 1] = moved;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* A generator that knows the family, written into `folder`. `modes` and `aliases` are Lua lists: "1, 2, 3"; a mode
- * below zero is wrong, the kernel of any is called loop_r<mode>. The first mode is the
- * default's. */
+ * below zero is wrong, one from 100 on serves its problem's size alone, the kernel of any is called loop_r<mode>. The
+ * first mode is the default's. */
 static inline struct generator *loop_family(const char *folder, const char *modes, const char *aliases)
 {
     static const char kernel[] = "% local kernel = import(\"kernel\")\n"
@@ -40,6 +40,7 @@ static inline struct generator *loop_family(const char *folder, const char *mode
         "    launch = function(c, p, t, d) return { kernel = 'loop_r' .. (c.mode < 0 and 'wrong' or c.mode),\n"
         "      threads = 64, static_shared_bytes = 0, dynamic_shared_bytes = 0,\n"
         "      arguments = { { 'x', 'pointer' }, { 'y', 'pointer' }, { 'n', 'i32' }, { 'origin_x', 'u32' } },\n"
+        "      fixed = c.mode >= 100 and { { 'n', p.n } } or {},\n"
         "      grid = { { { 'n', 64 } }, {}, {} }, workspace = { constant = 0, factor = 0, dims = {} } } end } } }\n";
     struct buffer lua = BUFFER_INIT;
     struct generator *generator;

@@ -466,7 +466,7 @@ static void finals_that_drift_are_held_again_and_what_is_left_is_told(void **sta
 static double tied(const char *kernel, const void *object, size_t bytes)
 {
     (void)object, (void)bytes;
-    int mode = atoi(strrchr(kernel, '_') + 2);
+    int mode = atoi(strrchr(kernel, '_') + 2) % 100;
     return mode == 0 ? 120.0 : mode == 2 ? 100.4 : mode == 4 ? 100.0 : mode == 6 ? 100.2 : 110.0 + mode;
 }
 
@@ -481,6 +481,19 @@ static void ties_have_one_winner_whatever_the_seed(void **state)
         assert_string_equal(result.record.candidate, "loop/plain mode=2 alias=1");
         tune_result_free(&result);
     }
+    close_setting(&setting);
+}
+
+/* mode=102 is the first by name */
+static void of_those_that_tie_who_serves_every_size_wins(void **state)
+{
+    struct setting setting;
+    open_setting(&setting, "0, 1, 102, 3, 4, 5, 6, 7", "1");
+    struct driver driver = scripted_driver(tied);
+    struct tune_result result;
+    tune(*state, &setting, &driver, &(struct tune_options){.seed = 1}, &result);
+    assert_string_equal(result.record.candidate, "loop/plain mode=4 alias=1");
+    tune_result_free(&result);
     close_setting(&setting);
 }
 
@@ -509,7 +522,8 @@ static void waiting_counts_between_replies_and_requests(void **state)
     struct idle idle;
     idle_begin(&idle, 100.0, 10.0);
     assert_true(idle_share(&idle, 109.0) < 0.0);
-    idle_request(&idle, 105.0); /* before the time that counts */
+    assert_true(idle_share(&idle, 110.5) < 0.0); /* half a second says nothing */
+    idle_request(&idle, 105.0);                  /* before the time that counts */
     idle_reply(&idle, 108.0);
     assert_true(fabs(idle_share(&idle, 114.0) - 1.0) < 1e-9); /* waiting from its begin on */
     idle_request(&idle, 112.0);
@@ -577,6 +591,7 @@ int main(void)
         cmocka_unit_test(a_file_of_candidates_is_looked_at_whole),
         cmocka_unit_test(finals_that_drift_are_held_again_and_what_is_left_is_told),
         cmocka_unit_test(ties_have_one_winner_whatever_the_seed),
+        cmocka_unit_test(of_those_that_tie_who_serves_every_size_wins),
         cmocka_unit_test(a_wrong_default_is_no_drift),
         cmocka_unit_test(waiting_counts_between_replies_and_requests),
         cmocka_unit_test(what_is_set_aside_runs_once_with_the_next_request),
