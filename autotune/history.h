@@ -43,8 +43,9 @@ attune_status history_outcomes(struct store *store, const char *run, struct jour
                                struct error *error);
 
 /* The journals of all runs that leave the record of that id, as one: those of a job's ranks, each of whose times counts
- * by its default's against the first's. It has an end when all have, and is complete when all are. ATTUNE_NOT_FOUND
- * when there is none. `count` gets how many there are; may be NULL. */
+ * by its default's against the first's. It is of the whole space, has an end when all have, and is complete when all
+ * are; a candidate that several looked at counts once. ATTUNE_NOT_FOUND when there is none. `count` gets how many there
+ * are; may be NULL. */
 attune_status history_gather(struct store *store, const struct history *history, const char *record,
                              struct journal_reading *reading, int *count, struct error *error);
 
@@ -55,6 +56,8 @@ const char *history_state(const struct history_run *run);
 /* ---- what came of a run's candidates ---- */
 /* Right and, on a device, timed: it might have won. The same binary as another ("same") stands when it has its time. */
 bool outcome_stands(const struct tune_outcome *outcome);
+/* the device was asked for it: it was checked or timed */
+bool outcome_was_looked_at(const struct tune_outcome *outcome);
 /* a sentence on what an outcome means, for people; "" for one that this version does not know */
 const char *outcome_meaning(const char *outcome);
 
@@ -75,7 +78,8 @@ struct standings {
     struct history_kind *out; /* all others by kind, the most frequent first */
     int out_count;
     struct history_reason *reasons; /* of all kinds, which point into it */
-    int looked_at;                  /* all but not-tried */
+    int tried;                      /* all but not-tried: what came to an outcome */
+    int looks;                      /* of them that cost the device a look */
 };
 /* Of the outcomes that count. Points into the reading, which must outlive it. ATTUNE_NO_MEMORY. */
 attune_status standings_make(const struct journal_reading *reading, struct standings *standings, struct error *error);

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,10 +42,23 @@ static void add_end(struct journal_end *into, const struct journal_end *end)
     into->complete &= end->complete;
     into->seconds = fmax(into->seconds, end->seconds);
     into->drift = fmax(into->drift, end->drift);
-    into->tried += end->tried;
     into->verified += end->verified;
     into->rejected += end->rejected;
-    into->looks += end->looks;
+}
+
+/* How many the whole space has. Older writers say their share alone: all shares have the default, and no fewer are
+ * known than were come to. */
+static int all_candidates(const struct journal_reading *readings, int count, int named)
+{
+    int64_t shares = 0;
+    int space = 0;
+    for (int j = 0; j < count; j++) {
+        const struct journal_begin *begin = &readings[j].begin;
+        shares += begin->candidates - (j > 0 && begin->candidates > 0);
+        space = begin->space > space ? begin->space : space;
+    }
+    int64_t all = space > 0 ? space : count > 1 ? shares : readings[0].begin.candidates;
+    return (int)(all < named ? named : all < INT32_MAX ? all : INT32_MAX);
 }
 
 /* into the first of the readings, which takes what it needs of the others */
@@ -65,6 +79,7 @@ static attune_status merge(struct journal_reading *readings, int count, struct e
     const char *standard = into->outcome_count > 0 ? into->outcomes[0].what.candidate : "";
     double first = yardstick(into, standard);
     int used = 0;
+    into->end.tried = into->end.looks = 0;
     for (int j = 0; j < count; j++) {
         double own = yardstick(&readings[j], standard), factor = first > 0.0 && own > 0.0 ? first / own : 1.0;
         for (int i = 0; i < readings[j].outcome_count; i++) {
@@ -73,6 +88,8 @@ static attune_status merge(struct journal_reading *readings, int count, struct e
                 all[used] = *outcome;
                 all[used].what.microseconds *= factor;
                 all[used].what.spread *= factor;
+                into->end.tried += outcome->counts && strcmp(outcome->what.outcome, "not-tried") != 0;
+                into->end.looks += outcome->counts && outcome_was_looked_at(&outcome->what);
                 used++;
             }
         }
@@ -83,9 +100,7 @@ static attune_status merge(struct journal_reading *readings, int count, struct e
             add_end(&into->end, &readings[j].end);
         }
     }
-    /* a rank lists its share alone; how many there are in all is known by those that were come to */
-    int named = (int)json_object_size(owners);
-    into->begin.candidates = named > into->begin.candidates ? named : into->begin.candidates;
+    into->begin.candidates = all_candidates(readings, count, (int)json_object_size(owners));
     json_decref(owners);
     free(into->outcomes);
     into->outcomes = all;
@@ -111,6 +126,8 @@ attune_status history_gather(struct store *store, const struct history *history,
     }
     if (status == ATTUNE_OK && found > 1) {
         status = merge(readings, found, error);
+    } else if (status == ATTUNE_OK) {
+        readings[0].begin.candidates = all_candidates(readings, 1, 0);
     }
     for (int i = status == ATTUNE_OK ? 1 : 0; i < found; i++) {
         journal_reading_free(&readings[i]);

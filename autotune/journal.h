@@ -1,7 +1,7 @@
 /* journal.h - the run's outcomes as JSON lines, on disk as soon as they are known: a killed run keeps what it learnt,
  * and is continued in the same file.
  *
- *   {"kind":"begin", "run", "problem", "device", "target", "driver", "candidates", "seed", "started"}
+ *   {"kind":"begin", "run", "problem", "device", "target", "driver", "candidates", "seed", "started", ...}
  *   {"kind":"constraint", "reason", "count", "example", "because"}          points that are no candidates
  *   {"kind":"outcome", "stage":"first"|"final", "id", "candidate", "outcome", "reason", "microseconds", ...}
  *   {"kind":"end", "winner", "complete", "seconds", ...}
@@ -33,6 +33,8 @@ struct journal_begin {
     int64_t started;       /* seconds since 1970; 0: not said */
     char rank[320];        /* of a rank of a job: "R/N JOB"; "" else */
     char fingerprint[128]; /* folder of the device's records, equal where they are shared; "" of older writers */
+    char name[128];        /* what the list of problems calls it; "": nothing */
+    int space;             /* of a rank that has a share of the candidates: how many all ranks have; 0 else */
 };
 
 struct journal_constraint {

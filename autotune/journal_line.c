@@ -20,6 +20,7 @@ enum value_kind {
     VALUE_PROSE,  /* char[], anything but a NUL */
     VALUE_STAGE,  /* enum journal_stage */
     VALUE_COUNT,  /* int, 0 and above */
+    VALUE_SHARE,  /* int, above 0; the line has no such field where it is 0 */
     VALUE_AMOUNT, /* int, -1: unknown */
     VALUE_TIME,   /* int64_t, 0 and above */
     VALUE_BITS,   /* uint64_t, as the integer of the same bits */
@@ -53,6 +54,8 @@ static const struct line_field begin_fields[] = {
     ROW(journal_begin, started, "started", VALUE_TIME, true),
     ROW(journal_begin, rank, "rank", VALUE_TEXT, true),
     ROW(journal_begin, fingerprint, "fingerprint", VALUE_TEXT, true),
+    ROW(journal_begin, name, "name", VALUE_TEXT, true),
+    ROW(journal_begin, space, "space", VALUE_SHARE, true),
     {0},
 };
 static const struct line_field constraint_fields[] = {
@@ -148,8 +151,9 @@ static json_t *field_value(const struct line_field *field, const void *at)
     case VALUE_STAGE:
         return json_string(stages[*(const enum journal_stage *)at]);
     case VALUE_COUNT:
+    case VALUE_SHARE:
     case VALUE_AMOUNT: {
-        int least = field->kind == VALUE_COUNT ? 0 : -1, whole = *(const int *)at;
+        int least = field->kind == VALUE_AMOUNT ? -1 : 0, whole = *(const int *)at;
         return json_integer(whole > least ? whole : least);
     }
     case VALUE_TIME:
@@ -166,6 +170,13 @@ static json_t *field_value(const struct line_field *field, const void *at)
     return NULL;
 }
 
+/* an optional field that says nothing */
+static bool is_left_out(const struct line_field *field, const char *at)
+{
+    bool word = field->kind == VALUE_HEX || field->kind == VALUE_WORD || field->kind == VALUE_TEXT;
+    return word ? *at == '\0' : field->kind == VALUE_SHARE && *(const int *)(const void *)at <= 0;
+}
+
 bool journal_line_format(enum journal_kind kind, const void *values, struct buffer *text)
 {
     locale_t previous = locale_enter();
@@ -173,8 +184,7 @@ bool journal_line_format(enum journal_kind kind, const void *values, struct buff
     bool good = json_object_set_new(root, "kind", json_string(kinds[kind].name)) == 0;
     for (const struct line_field *field = kinds[kind].fields; field->name != NULL; field++) {
         const char *at = (const char *)values + field->offset;
-        bool word = field->kind == VALUE_HEX || field->kind == VALUE_WORD || field->kind == VALUE_TEXT;
-        if (!word || !field->optional || *at != '\0') {
+        if (!field->optional || !is_left_out(field, at)) {
             good &= json_object_set_new(root, field->name, field_value(field, at)) == 0;
         }
     }
@@ -244,8 +254,9 @@ static bool read_field(const json_t *value, const struct line_field *field, void
     case VALUE_STAGE:
         return read_stage(value, into);
     case VALUE_COUNT:
+    case VALUE_SHARE:
     case VALUE_AMOUNT:
-        if (!read_whole(value, field->kind == VALUE_COUNT ? 0 : -1, INT32_MAX, &whole)) {
+        if (!read_whole(value, field->kind == VALUE_AMOUNT ? -1 : field->kind == VALUE_SHARE, INT32_MAX, &whole)) {
             return false;
         }
         *(int *)into = (int)whole;

@@ -10,42 +10,52 @@ enum { PATTERN_BYTES = 512 };
 
 static const struct {
     const char *outcome, *meaning;
-    bool stands;
+    bool stands, looked;
 } outcomes[] = {
-    {"timed", "right, and in the finals", true},
-    {"slower", "right or left unchecked, but not among the fastest", true},
-    {"right", "right; nothing is timed on this device", true},
-    {"same", "its binary is that of a candidate looked at before", true},
-    {"wrong", "gave wrong results", false},
-    {"compile-error", "was not compiled", false},
-    {"resources", "does not fit the device, or spills registers", false},
-    {"constraint", "ruled out before compiling, by a constraint of its template", false},
-    {"screened", "the search's model expects nothing of it", false},
-    {"launch-failed", "could not be launched", false},
-    {"hung", "did not end in time", false},
-    {"crashed", "took its process or the device's context with it", false},
-    {"blocked", "was wrong, hung, crashed or never finished compiling in an earlier run", false},
-    {"not-tried", "the run ended before, or the search did without it", false},
+    {"timed", "right, and in the finals", true, true},
+    {"slower", "right or left unchecked, but not among the fastest", true, true},
+    {"right", "right; nothing is timed on this device", true, true},
+    {"same", "its binary is that of a candidate looked at before", true, false},
+    {"wrong", "gave wrong results", false, true},
+    {"compile-error", "was not compiled", false, false},
+    {"resources", "does not fit the device, or spills registers", false, false},
+    {"constraint", "ruled out before compiling, by a constraint of its template", false, false},
+    {"screened", "the search's model expects nothing of it", false, false},
+    {"launch-failed", "could not be launched", false, true},
+    {"hung", "did not end in time", false, true},
+    {"crashed", "took its process or the device's context with it", false, true},
+    {"blocked", "was wrong, hung, crashed or never finished compiling in an earlier run", false, false},
+    {"not-tried", "the run ended before, or the search did without it", false, false},
 };
+
+/* the place of an outcome's name in the table; -1: this version does not know it */
+static int place_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++) {
+        if (strcmp(outcomes[i].outcome, name) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
 
 bool outcome_stands(const struct tune_outcome *outcome)
 {
-    for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++) {
-        if (strcmp(outcomes[i].outcome, outcome->outcome) == 0) {
-            return outcomes[i].stands && (strcmp(outcome->outcome, "same") != 0 || outcome->microseconds > 0.0);
-        }
-    }
-    return false;
+    int place = place_of(outcome->outcome);
+    return place >= 0 && outcomes[place].stands &&
+           (strcmp(outcome->outcome, "same") != 0 || outcome->microseconds > 0.0);
+}
+
+bool outcome_was_looked_at(const struct tune_outcome *outcome)
+{
+    int place = place_of(outcome->outcome);
+    return place >= 0 && outcomes[place].looked;
 }
 
 const char *outcome_meaning(const char *outcome)
 {
-    for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++) {
-        if (strcmp(outcomes[i].outcome, outcome) == 0) {
-            return outcomes[i].meaning;
-        }
-    }
-    return "";
+    int place = place_of(outcome);
+    return place >= 0 ? outcomes[place].meaning : "";
 }
 
 /* Where nothing is timed: the same binary as one that is right. */
@@ -173,7 +183,8 @@ attune_status standings_make(const struct journal_reading *reading, struct stand
         if (!reading->outcomes[i].counts) {
             continue;
         }
-        standings->looked_at += strcmp(what->outcome, "not-tried") != 0;
+        standings->tried += strcmp(what->outcome, "not-tried") != 0;
+        standings->looks += outcome_was_looked_at(what);
         if (outcome_stands(what) || has_right_twin(reading, what)) {
             standings->fastest[standings->fastest_count++] = what;
             standings->timed += what->microseconds > 0.0;

@@ -76,6 +76,8 @@ static attune_status describe_run(const struct tuning *t, struct journal_begin *
     snprintf(begin->driver, sizeof begin->driver, "%s", t->facts.device.driver_version);
     device_fingerprint(&t->facts.device, &device);
     fingerprint_folder(&device, begin->fingerprint);
+    snprintf(begin->name, sizeof begin->name, "%s", t->options->name != NULL ? t->options->name : "");
+    begin->space = t->order.count;
     if (t->options->share != NULL) {
         const struct tune_share *share = t->options->share;
         snprintf(begin->rank, sizeof begin->rank, "%d/%d %s", share->rank, share->ranks->size, share->ranks->job);

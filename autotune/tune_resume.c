@@ -4,6 +4,7 @@
  * when nothing is known by it (not-tried, launch-failed: the device or its memory may have been the reason) or when the
  * user took its note back (blocked/ is where wrong, hung and crashed objects are remembered). All else is made again.
  */
+#include "autotune/history.h"
 #include "autotune/ranks.h"
 #include "autotune/tune_private.h"
 
@@ -138,13 +139,6 @@ static bool is_one_of(const char *outcome, const char *const *names)
     return *names != NULL;
 }
 
-/* the device was asked for it */
-static bool was_looked_at(const char *outcome)
-{
-    static const char *const names[] = {"right", "slower", "timed", "wrong", "hung", "crashed", NULL};
-    return is_one_of(outcome, names);
-}
-
 /* the name that the object has, or would have, today */
 static bool is_named(const struct object_road *road, const struct object_job *job, const char *recorded)
 {
@@ -222,7 +216,7 @@ static void take(struct tuning *t, const struct journal_reading *reading, const 
             *outcome = other->what;
         }
     }
-    outcome->looked = was_looked_at(outcome->outcome);
+    outcome->looked = outcome_was_looked_at(outcome);
     t->known[place].holds = true;
 }
 

@@ -37,16 +37,18 @@ static void add_best(const struct journal_reading *reading, json_t *row)
 static void add_outcomes(const struct journal_reading *reading, json_t *row)
 {
     json_t *kinds = json_object();
-    int looked_at = 0;
+    int tried = 0, looks = 0;
     for (int i = 0; i < reading->outcome_count; i++) {
         const struct journal_outcome *outcome = &reading->outcomes[i];
         if (outcome->counts) {
             json_int_t count = json_integer_value(json_object_get(kinds, outcome->what.outcome));
             json_set_whole(kinds, outcome->what.outcome, count + 1);
-            looked_at += strcmp(outcome->what.outcome, "not-tried") != 0;
+            tried += strcmp(outcome->what.outcome, "not-tried") != 0;
+            looks += outcome_was_looked_at(&outcome->what);
         }
     }
-    json_set_whole(row, "looked_at", looked_at);
+    json_set_whole(row, "tried", tried);
+    json_set_whole(row, "looks", looks);
     json_object_set_new(row, "outcomes", kinds);
 }
 
@@ -166,7 +168,7 @@ static void print_rows(const json_t *runs)
         table_cell(&table, "%s", text_of(row, "state"));
         table_cell(&table, "%s", text_of(row, "device_name"));
         if (read) {
-            table_cell(&table, "%lld of %lld", (long long)json_integer_value(json_object_get(row, "looked_at")),
+            table_cell(&table, "%lld of %lld", (long long)json_integer_value(json_object_get(row, "looks")),
                        (long long)json_integer_value(json_object_get(row, "candidates")));
         } else {
             table_cell(&table, "-");

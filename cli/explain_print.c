@@ -148,9 +148,10 @@ static void print_run(const json_t *tuning)
     }
     char date[32];
     format_minute(whole_of(tuning, "started"), date);
-    printf("%s%s, %s: looked at %lld of %lld candidates, %lld right", whole_of(tuning, "started") > 0 ? ", begun " : "",
-           whole_of(tuning, "started") > 0 ? date : "", text_of(tuning, "state"), whole_of(tuning, "looked_at"),
-           whole_of(tuning, "listed"), whole_of(tuning, "right"));
+    printf("%s%s, %s: looked at %lld of %lld candidates (%lld tried), %lld right",
+           whole_of(tuning, "started") > 0 ? ", begun " : "", whole_of(tuning, "started") > 0 ? date : "",
+           text_of(tuning, "state"), whole_of(tuning, "looks"), whole_of(tuning, "listed"), whole_of(tuning, "tried"),
+           whole_of(tuning, "right"));
     printf(", %lld timed", whole_of(tuning, "timed"));
     if (whole_of(tuning, "journals") > 1) {
         printf(", by %lld ranks of one job", whole_of(tuning, "journals"));

@@ -204,8 +204,8 @@ static void add_head(const struct telling *telling)
     json_set_text(tuning, "strategy", reading->end.strategy);
     json_set_whole(tuning, "started", reading->begin.started);
     json_set_whole(tuning, "listed", reading->begin.candidates);
-    json_set_whole(tuning, "looked_at", telling->standings.looked_at);
-    json_set_whole(tuning, "looks", reading->end.looks);
+    json_set_whole(tuning, "tried", telling->standings.tried);
+    json_set_whole(tuning, "looks", telling->standings.looks);
     json_set_whole(tuning, "journals", telling->journals);
     json_set_real(tuning, "drift", reading->end.drift);
     json_set_whole(tuning, "right", telling->standings.fastest_count);

@@ -19,7 +19,7 @@ struct explained_run {
 };
 
 /* Adds "tuning" to the result: {"run", "journal": "there"|"gone"|"unreadable"|"none", "reason", "problem", "state",
- * "listed", "looked_at", "looks", "timed", "nearest": [...], "default", "out": [kinds], "constraints",
+ * "listed", "tried", "looks", "timed", "nearest": [...], "default", "out": [kinds], "constraints",
  * "constraints_from"}; and "candidate" where one was asked for. ATTUNE_INVALID and ATTUNE_NOT_FOUND for a candidate
  * that there is not. */
 attune_status explain_run(const struct explained_run *explained, struct error *error);

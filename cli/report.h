@@ -4,14 +4,15 @@
  *    "runs", "first", "last",              how many tuning runs, and when the first and the last began (0: unknown)
  *    "unreadable": [{"path", "reason"}], "unreadable_records",
  *    "results": [...]}                     one a problem and device, by device, specialisation and sizes
- * A result:
+ * A result ("tried": candidates that came to an outcome; "looks": those of them that were checked or timed):
  *   {"problem", "specialisation", "sizes": [{"name", "value"}], "device", "target", "driver", "compiler", "timed",
- *    "run", "state", "started", "seed", "listed", "looked_at", "looks", "strategy", "complete", "drift", "drifted",
+ *    "run", "state", "started", "seed", "listed", "tried", "looks", "strategy", "complete", "drift", "drifted",
  * "journals", "runs": [{"run", "state", ...}], "winner", "winner_id", "default", "default_id", "winner_microseconds",
  * "default_microseconds", "winner_spread", "speed_up", "operations", "changed": [{"name", "winner", "default"}],
  * "candidates": [{"candidate", "id", "outcome", "microseconds", "spread", "look_microseconds", "registers",
- * "scratch_bytes", "shared_bytes"}], in the order of looks; times 0: none taken "kinds": [{"outcome", "meaning",
- * "count", "stands", "reasons": [{"count", "reason", "candidate", "id"}]}], "parameters": [{"name", "effect", "values":
+ * "scratch_bytes", "shared_bytes"}], in the order in which they were tried; times 0: none taken "kinds": [{"outcome",
+ * "meaning", "count", "stands", "reasons": [{"count", "reason", "candidate", "id"}]}], "parameters": [{"name",
+ * "effect", "values":
  * [{"value", "tried", "timed", "best", "median", "ratio"}]}]} Nothing in it is of today: the same store gives the same
  * bytes, wherever it lies. Of several runs of one problem and device that one is shown whose record a call would get:
  * the newest complete one, else the newest.

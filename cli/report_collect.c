@@ -246,8 +246,8 @@ static void add_run(const struct result *result, const struct journal_reading *r
     json_set_whole(row, "started", reading->begin.started);
     json_set_whole(row, "seed", (int64_t)reading->begin.seed);
     json_set_whole(row, "listed", reading->begin.candidates);
-    json_set_whole(row, "looked_at", reading->has_begin ? standings->looked_at : record != NULL ? record->tried : 0);
-    json_set_whole(row, "looks", reading->end.looks);
+    json_set_whole(row, "tried", reading->has_begin ? standings->tried : record != NULL ? record->tried : 0);
+    json_set_whole(row, "looks", standings->looks);
     json_set_text(row, "strategy", reading->end.strategy);
     json_set_flag(row, "complete", record != NULL ? record->complete : reading->has_end && reading->end.complete);
     json_set_whole(row, "damaged", reading->damaged);

@@ -217,7 +217,7 @@ static void print_ending(const json_t *row)
     const char *ending = json_string_value(json_object_get(row, "ending"));
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (strcmp(ending, texts[i].ending) == 0) {
-            printf("  %lld of %lld candidates were checked or timed, strategy %s%s\n",
+            printf("  looked at %lld of %lld candidates, strategy %s%s\n",
                    (long long)json_integer_value(json_object_get(row, "looks")),
                    (long long)json_integer_value(json_object_get(row, "candidates")),
                    json_string_value(json_object_get(row, "strategy")), texts[i].text);

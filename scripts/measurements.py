@@ -49,7 +49,7 @@ def winners(tune):
     for row in tune.get("results", []):
         yield f"- {label(row)}: `{row['winner']}`, compiled by {row['compiler']}"
         outcomes = ", ".join(f"{count} {name}" for name, count in row["outcomes"].items())
-        looks = f"{row['looks']} of {row['candidates']} checked or timed, strategy {row['strategy']}"
+        looks = f"looked at {row['looks']} of {row['candidates']}, strategy {row['strategy']}"
         yield f"  - {looks}" + ("" if row["complete"] else f", until {row['ending']}")
         yield f"  - outcomes: {outcomes}"
         for reason in row["rejections"]:

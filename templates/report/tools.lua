@@ -56,6 +56,13 @@ function tools.count(number, one, many)
   return tools.whole(number) .. " " .. (number == 1 and one or many)
 end
 
+-- "89 of 868", "all 60"; "–" where nobody knows
+function tools.share_of(number, all)
+  if number <= 0 then return "–" end
+  if all <= 0 then return tools.whole(number) end
+  return number == all and "all " .. tools.whole(all) or tools.whole(number) .. " of " .. tools.whole(all)
+end
+
 -- seconds since 1970 -> "2026-01-31 23:59 UTC", by the Gregorian calendar
 function tools.date(seconds)
   if seconds <= 0 then return "–" end

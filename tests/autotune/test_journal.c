@@ -100,7 +100,7 @@ static void what_the_tuner_wrote_is_read_back(void **state)
     assert_int_equal(
         problem_parse(generator_schema(parts->generator, "attention.forward"), problem_text, &problem, &error),
         ATTUNE_OK);
-    const struct tune_options options = {.device = "host", .budget_candidates = 4, .seed = 0xfedcba9876543210};
+    const struct tune_options options = {.device = "host", .budget_candidates = 4, .seed = 0xfedcba9876543210, .name = "small"};
     attune_status status =
         tune_run(parts->generator, parts->pool, parts->store, &problem, &options, NULL, NULL, &result, &error);
     if (status == ATTUNE_NO_TOOLCHAIN) {
@@ -125,6 +125,8 @@ static void what_the_tuner_wrote_is_read_back(void **state)
     assert_string_equal(reading.begin.target, result.record.device.target);
     assert_string_equal(reading.begin.driver, result.record.device.driver);
     assert_int_equal(reading.begin.candidates, result.listed);
+    assert_string_equal(reading.begin.name, "small");
+    assert_int_equal(reading.begin.space, 0); /* no rank has a share of it */
     assert_true(result.listed > 4 && result.ending == TUNE_COUNT && !reading.end.complete);
     assert_true(reading.begin.seed == options.seed);
     assert_true(reading.begin.started > 0 && reading.begin.started <= result.record.created + 1);
@@ -171,6 +173,8 @@ static void odd_values_come_back_as_what_is_nearest(void **state)
     struct journal_begin begin = a_begin();
     struct tune_outcome outcome = outcome_of("t/a name=\"\xc3\xa9\"", "timed", 1234567.5);
     snprintf(begin.device, sizeof begin.device, "card\x1b[2J\xff\xc2\x9bz");
+    snprintf(begin.name, sizeof begin.name, "llama \"3\"\n");
+    begin.space = INT32_MAX;
     snprintf(outcome.reason, sizeof outcome.reason, "two\nlines\x01 \xff");
     outcome.spread = NAN;
     outcome.registers = -7;
@@ -191,6 +195,8 @@ static void odd_values_come_back_as_what_is_nearest(void **state)
     assert_int_equal(reading.damaged, 0);
     assert_string_equal(reading.begin.device, "card?[2J???z"); /* no UTF-8: byte by byte */
     assert_true(reading.begin.seed == UINT64_MAX);
+    assert_string_equal(reading.begin.name, "llama \"3\"?");
+    assert_int_equal(reading.begin.space, INT32_MAX);
     assert_int_equal(reading.outcome_count, 1);
     assert_string_equal(reading.outcomes[0].what.candidate, outcome.candidate);
     assert_string_equal(reading.outcomes[0].what.reason, "two\nlines\x01 ?");

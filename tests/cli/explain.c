@@ -117,7 +117,7 @@ static void the_run_tells_who_is_next_and_why_others_are_out(void **state)
     says("1: element 17: error 3, the bound is 1e-06");
     says("1 hung: did not end in time");
     says("1 point refused by constraints");
-    says("looked at 8 of 8 candidates, 6 right, 6 timed");
+    says("looked at 8 of 8 candidates (8 tried), 6 right, 6 timed");
     says("times drifted by 4.6 % while it ran");
 }
 

@@ -282,7 +282,7 @@ static void a_killed_run_keeps_its_outcomes(void **state)
     const json_t *run = json_array_get(json_object_get(after, "runs"), 0);
     assert_string_equal(json_string_value(json_object_get(run, "state")), "killed");
     assert_true(json_integer_value(json_object_get(json_object_get(run, "outcomes"), "right")) > 0);
-    assert_true(json_integer_value(json_object_get(run, "looked_at")) <
+    assert_true(json_integer_value(json_object_get(run, "looks")) <
                 json_integer_value(json_object_get(run, "candidates")));
     json_decref(after);
 }
@@ -297,7 +297,7 @@ static void a_count_is_told_of_all_there_are(void **state)
     attune_in_shell("export ATTUNE_CACHE=\"$ATTUNE_CACHE.count\"\n"
                     "\"$0\" tune --problem '" PROBLEM "' --device host --count 2 && \"$0\" cache journals");
     exits_with(EXIT_IS_DONE);
-    says("2 of 8 candidates were checked or timed, strategy exhaustive: as many as --count says");
+    says("looked at 2 of 8 candidates, strategy exhaustive: as many as --count says");
     says("  stopped  ");
     says("  2 of 8  2 right, 1 constraint  ");
 }
@@ -381,7 +381,7 @@ static void an_interrupted_run_says_that_it_was_stopped(void **state)
         "kill -INT $run; wait $run || exit\n"
         "\"$0\" cache journals --json >\"$ATTUNE_CACHE.json\"");
     exits_with(EXIT_IS_DONE);
-    says("candidates were checked or timed, strategy exhaustive: stopped before the others");
+    says("candidates, strategy exhaustive: stopped before the others");
     assert_null(strstr(buffer_string(&result->output), "budget"));
     json_t *after = json_load_file(scratch("cache.stopped.json"), 0, NULL);
     const json_t *run = json_array_get(json_object_get(after, "runs"), 0), *kinds = json_object_get(run, "outcomes");
@@ -389,7 +389,8 @@ static void an_interrupted_run_says_that_it_was_stopped(void **state)
     json_int_t resources = json_integer_value(json_object_get(kinds, "resources"));
     assert_string_equal(json_string_value(json_object_get(run, "state")), "stopped");
     assert_true(right > 0);
-    assert_int_equal(json_integer_value(json_object_get(run, "looked_at")), right + resources);
+    assert_int_equal(json_integer_value(json_object_get(run, "tried")), right + resources);
+    assert_int_equal(json_integer_value(json_object_get(run, "looks")), right);
     json_decref(after);
 }
 
