@@ -1,6 +1,7 @@
 /* rank_merge.c - see rank_merge.h */
 #include "autotune/rank_merge.h"
 
+#include "autotune/history.h"
 #include "autotune/measure.h"
 #include "autotune/ties.h"
 
@@ -16,6 +17,7 @@ struct entry {
     int journal;
     int place;     /* in the order; after all of it for candidates that it lacks */
     bool default_; /* the order's first */
+    bool looked;   /* in some journal */
     double ratio;  /* 0: has no time that counts */
 };
 
@@ -130,6 +132,7 @@ static int collect(const struct journal_reading *readings, int count, const stru
             struct entry *entry = &entries[n++];
             *entry = (struct entry){.what = &outcome->what, .journal = j, .place = place_of(order, outcome->what.id)};
             entry->default_ = entry->place == 0 && order->count > 0;
+            entry->looked = outcome_was_looked_at(&outcome->what);
             entry->ratio = time_that_counts(outcome, finals) / yardstick;
         }
     }
@@ -145,10 +148,14 @@ static int unite(struct entry *entries, int count)
         struct entry *last = kept > 0 ? &entries[kept - 1] : NULL;
         if (last == NULL || strcmp(last->what->id, entries[i].what->id) != 0) {
             entries[kept++] = entries[i];
-        } else if (grade(last->what) != 0 && entries[i].ratio > 0.0 &&
-                   (last->ratio == 0.0 || entries[i].ratio < last->ratio)) {
+            continue;
+        }
+        bool looked = last->looked || entries[i].looked;
+        if (grade(last->what) != 0 && entries[i].ratio > 0.0 &&
+            (last->ratio == 0.0 || entries[i].ratio < last->ratio)) {
             *last = entries[i];
         }
+        last->looked = looked;
     }
     return kept;
 }
@@ -158,6 +165,7 @@ static void count_up(const struct entry *entries, int count, struct rank_choice 
     for (int i = 0; i < count; i++) {
         bool right = is_right(entries[i].what);
         choice->outcomes[i] = *entries[i].what;
+        choice->looks += entries[i].looked;
         choice->verified += right;
         choice->rejected += !right && !is(entries[i].what, "same");
         choice->timed += right && entries[i].what->microseconds > 0.0;

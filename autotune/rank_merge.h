@@ -22,8 +22,9 @@ struct rank_choice {
     char object[DIGEST_HEX_BYTES];             /* what was right and timed; "" where the journal does not say */
     double microseconds, default_microseconds; /* of one journal, the winner's; 0 when not timed */
     double ratio;                              /* winner over default; 0 when not timed */
-    int tried, verified, rejected, timed;      /* distinct candidates of all journals */
-    struct tune_outcome *outcomes;             /* one for each distinct candidate, in the plan's order; free() */
+    int tried, looks;                          /* distinct candidates of all journals */
+    int verified, rejected, timed;
+    struct tune_outcome *outcomes; /* one for each distinct candidate, in the plan's order; free() */
     int outcome_count;
 };
 

@@ -99,8 +99,8 @@ struct tune_peer {
 /* a drift past it is told */
 #define TUNE_DRIFT_MAX 0.03
 struct tune_result {
-    struct record record; /* record_free */
-    struct tune_progress counts;
+    struct record record;          /* record_free */
+    struct tune_progress counts;   /* of a divided problem: of our share, but `looks` and the best are of all ranks */
     struct tune_outcome *outcomes; /* of the candidates that the strategy asked for, in the order of the list; free() */
     int outcome_count;
     int listed;              /* candidates there are */
@@ -116,8 +116,12 @@ struct tune_result {
                                 them, whichever is more. Order is by ratios, which it does not touch; times are */
     char journal[512];
     char run[33];            /* the journal's name */
+    double waited_seconds;   /* for other ranks, of counts.elapsed_seconds */
     struct tune_peer *peers; /* of a divided problem: all ranks but ours; free() */
     int peer_count;
+    struct {
+        int tried, verified, rejected, timed;
+    } all;        /* of a divided problem: candidates of all journals; the record knows those of whoever published it */
     bool adopted; /* another rank was first to publish the job's record: this is it */
 };
 

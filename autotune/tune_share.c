@@ -9,6 +9,7 @@
 #include "autotune/publish.h"
 #include "autotune/rank_wait.h"
 #include "autotune/ranks.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -307,6 +308,11 @@ static void take_over(struct tuning *t, struct rank_choice *choice)
     t->result->outcome_count = choice->outcome_count;
     choice->outcomes = NULL;
     t->result->listed = t->order.count;
+    t->result->counts.looks = choice->looks;
+    t->result->all.tried = choice->tried;
+    t->result->all.verified = choice->verified;
+    t->result->all.rejected = choice->rejected;
+    t->result->all.timed = choice->timed;
     snprintf(t->result->counts.best, sizeof t->result->counts.best, "%s", record->candidate);
     t->result->counts.best_microseconds = record->winner_microseconds;
     t->result->counts.default_microseconds = record->default_microseconds;
@@ -356,7 +362,9 @@ attune_status tuning_share_settle(struct tuning *t, struct generator *generator,
     if (awaited > 0) {
         tuning_tell(t, TUNE_WAIT);
     }
+    const double waits = clock_seconds();
     rank_watch_all(m.watches, ranks->size, t->store, &ranks->patience, kind, t->options->stop);
+    t->result->waited_seconds = clock_seconds() - waits;
     status = list_peers(&m, error);
     if (status == ATTUNE_OK) {
         gather(&m);

@@ -240,9 +240,11 @@ static void print_peers(const json_t *ranks, int peers)
     } else {
         printf("  %d of %d other ranks answered; ", answered, peers);
     }
-    printf("the choice is made from %d %s, and was published by %s\n", journals,
-           plural(journals, "journal", "journals"),
-           json_is_true(json_object_get(ranks, "adopted")) ? "another rank" : "this one");
+    if (json_is_true(json_object_get(ranks, "adopted"))) {
+        printf("another one published the choice; there are %d journals\n", journals);
+    } else {
+        printf("this one published the choice, from %d %s\n", journals, plural(journals, "journal", "journals"));
+    }
 }
 
 void tune_team_print_row(const json_t *row)

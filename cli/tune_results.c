@@ -95,8 +95,10 @@ static double tflops(double operations, double microseconds)
     return microseconds > 0 ? operations / microseconds * 1e-6 : 0;
 }
 
-static double per_minute(int count, double seconds)
+/* of the time that this process tuned */
+static double per_minute(int count, const struct tune_result *result)
 {
+    const double seconds = result->counts.elapsed_seconds - result->waited_seconds;
     return seconds > 0 ? 60.0 * count / seconds : 0;
 }
 
@@ -104,6 +106,7 @@ void tune_results_describe(json_t *row, const struct tune_result *result)
 {
     const struct record *record = &result->record;
     const struct tune_progress *counts = &result->counts;
+    const bool divided = result->peer_count > 0;
     char object[DIGEST_HEX_BYTES], id[CANDIDATE_ID_BYTES] = "";
     digest_hex(&record->object, object);
     for (int i = 0; i < result->outcome_count; i++) {
@@ -122,10 +125,10 @@ void tune_results_describe(json_t *row, const struct tune_result *result)
     json_set_whole(row, "candidates", result->listed);
     json_set_text(row, "strategy", result->strategy);
     json_set_whole(row, "looks", counts->looks);
-    json_set_whole(row, "tried", record->tried);
-    json_set_whole(row, "verified", record->verified);
-    json_set_whole(row, "rejected", record->rejected);
-    json_set_whole(row, "timed", record->timed);
+    json_set_whole(row, "tried", divided ? result->all.tried : record->tried);
+    json_set_whole(row, "verified", divided ? result->all.verified : record->verified);
+    json_set_whole(row, "rejected", divided ? result->all.rejected : record->rejected);
+    json_set_whole(row, "timed", divided ? result->all.timed : record->timed);
     json_set_whole(row, "from_store", counts->reused);
     json_set_whole(row, "from_other_compiler", counts->other_compiler);
     json_set_flag(row, "resumed", counts->resumed);
@@ -140,9 +143,9 @@ void tune_results_describe(json_t *row, const struct tune_result *result)
     json_set_real(row, "winner_tflops", tflops(result->operations, record->winner_microseconds));
     json_set_real(row, "default_tflops", tflops(result->operations, record->default_microseconds));
     json_set_real(row, "seconds", counts->elapsed_seconds);
-    json_set_real(row, "compiled_per_minute", per_minute(counts->compiled, counts->elapsed_seconds));
-    json_set_real(row, "verified_per_minute", per_minute(counts->verified, counts->elapsed_seconds));
-    json_set_real(row, "timed_per_minute", per_minute(counts->timed, counts->elapsed_seconds));
+    json_set_real(row, "compiled_per_minute", per_minute(counts->compiled, result));
+    json_set_real(row, "verified_per_minute", per_minute(counts->verified, result));
+    json_set_real(row, "timed_per_minute", per_minute(counts->timed, result));
     json_set_real(row, "between_seconds", result->between_seconds);
     json_set_whole(row, "between_samples", result->between_samples);
     if (result->worker_idle >= 0.0) {
@@ -213,11 +216,17 @@ static void print_ending(const json_t *row)
                  {"count", ": as many as --count says"},
                  {"budget", ": the budget ended before the others"},
                  {"interrupted", ": stopped before the others"},
-                 {"device-lost", ": the device stopped answering before the others"}};
+                 {"device-lost", ": the device stopped answering before the others"},
+                 {"ranks", ": not every rank came to the end of its share"},
+                 {"unknown", ": not all that was to be done"}};
     const char *ending = json_string_value(json_object_get(row, "ending"));
+    const bool divided = json_array_size(json_object_get(json_object_get(row, "ranks"), "peers")) > 0;
+    if (divided && strcmp(ending, "complete") == 0 && !json_is_true(json_object_get(row, "complete"))) {
+        ending = "ranks";
+    }
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (strcmp(ending, texts[i].ending) == 0) {
-            printf("  looked at %lld of %lld candidates, strategy %s%s\n",
+            printf("  %slooked at %lld of %lld candidates, strategy %s%s\n", divided ? "all ranks together " : "",
                    (long long)json_integer_value(json_object_get(row, "looks")),
                    (long long)json_integer_value(json_object_get(row, "candidates")),
                    json_string_value(json_object_get(row, "strategy")), texts[i].text);
@@ -230,7 +239,8 @@ static void print_speed(const json_t *row)
 {
     const json_t *idle = json_object_get(row, "worker_idle");
     double drift = json_real_value(json_object_get(row, "drift"));
-    printf("  in a minute: %.0f compiled, %.0f verified, %.0f timed",
+    const bool divided = json_array_size(json_object_get(json_object_get(row, "ranks"), "peers")) > 0;
+    printf("  %sin a minute: %.0f compiled, %.0f verified, %.0f timed", divided ? "this rank " : "",
            json_real_value(json_object_get(row, "compiled_per_minute")),
            json_real_value(json_object_get(row, "verified_per_minute")),
            json_real_value(json_object_get(row, "timed_per_minute")));

@@ -33,7 +33,7 @@ all divided 3 --problem "$PROBLEM" --seed 3
 answers divided 'same(row[0]["winner"] for row in rows)' "$WORK"/{alone,divided.0,divided.1,divided.2}.json
 D=("$WORK"/divided.{0,1,2}.json)
 answers divided '[r["rank"] for r in ranks] == [0, 1, 2] and all(r["size"] == 3 and r["divided"] == "candidates" for r in ranks)' "${D[@]}"
-answers divided 'all(row[0]["complete"] and row[0]["tried"] == row[0]["candidates"] == 14 for row in rows)' "${D[@]}"
+answers divided 'all(row[0]["complete"] and row[0]["tried"] == row[0]["candidates"] == 14 and row[0]["looks"] == row[0]["outcomes"]["right"] == 9 for row in rows)' "${D[@]}"
 answers divided 'all(row[0]["ranks"]["answered"] == 2 and len(row[0]["ranks"]["journals"]) == 3 for row in rows)' "${D[@]}"
 answers divided 'sorted(len(outcomes(run)) for run in rows[0][0]["ranks"]["journals"])[0] >= 1 and sum(len(outcomes(run)) for run in rows[0][0]["ranks"]["journals"]) == 14 + 2' "${D[@]}"
 answers divided 'sum(not row[0]["ranks"]["adopted"] for row in rows) == 1 and sum(record["candidate"] == rows[0][0]["winner"] for record in records()) == 2' "${D[@]}"
@@ -84,6 +84,7 @@ grep -q 'waits for the other ranks' "$WORK/killed.0.err" || fail "killed: rank 0
 grep -q 'rank 3 has no journal here' "$WORK/killed.0.err" || fail "killed: rank 0 says nothing of rank 3"
 rank killed 3/4 "${K[@]}" || fail "killed: rank 3: $(cat "$WORK/killed.3.err")"
 answers killed 'rows[0][0]["winner"] == "test.share/plain mode=5" and rows[0][0]["ranks"]["adopted"] and "right" in [l["outcome"] for l in journals()[rows[0][0]["ranks"]["journals"][0]] if l["kind"] == "outcome" and l["candidate"].endswith("mode=8")]' "$WORK/killed.3.json"
+answers killed 'rows[0][0]["looks"] == 8 and rows[0][0]["tried"] == sum(rows[0][0]["outcomes"].values()) == 8' "$WORK/killed.3.json"
 answers killed 'len(records()) == 1 and records()[0]["candidate"] == rows[0][0]["winner"]' "$WORK/killed.3.json"
 
 echo "the problems of a rank that never came are done by the others, each by one"
@@ -109,7 +110,8 @@ said "rank 1, whose it was, did not come to its end: this rank tuned it"
 [ "$(grep -c -e died -e "problem 2" "$WORK/words.txt")" = 0 ] || fail "words: of a rank that never came"
 echo "test.share elements=88" >"$WORK/nameless"
 tell "$WORK/nameless" 0/2
-said "the other rank did not answer; the choice is made from 1 journal, and was published by this one"
+said "the other rank did not answer; this one published the choice, from 1 journal"
+said ": not every rank came to the end of its share"
 
 echo "a job that died goes on with --resume, and comes to its choice"
 export ATTUNE_CACHE=$WORK/third
