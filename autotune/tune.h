@@ -32,7 +32,7 @@ struct tune_options {
     uint64_t seed;
     double candidate_seconds; /* limit of one step of a candidate; 0: from the default's (measurer.h) */
     bool retry_blocked;       /* what was wrong, hung, crashed or never finished compiling before is tried again */
-    bool resume;        /* the newest run of this problem that nobody is at goes on; a new one when there is none */
+    bool resume;        /* an earlier run of this problem that nobody is at goes on; a new one when there is none */
     bool accept_stored; /* objects of the same source by another compiler are used, and counted */
     bool device_in_use; /* the calling process has a context on the device: one that serves a single process cannot be
                            tuned then */

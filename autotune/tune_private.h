@@ -77,8 +77,8 @@ attune_status tuning_open_journal(struct tuning *t, struct generator *generator,
 
 /* ---- a run that goes on ---- */
 
-/* The newest journal like `wanted` (problem, device, target, seed) that nobody writes, opened for appending; its
- * outcomes that hold are put into the result's, t->known says which. result->already_done: with the record then.
+/* The journal like `wanted` (problem, device, target, seed) that nobody writes, opened for appending: the newest, or of
+ * incomplete ones since the newest complete one that which knows most. Its outcomes that hold are put into the result's, t->known says which. result->already_done: with the record then.
  * *reading is the caller's (journal_reading_free). ATTUNE_NOT_FOUND: there is none; ATTUNE_IO: other processes are at
  * all there are. */
 attune_status tuning_resume(struct tuning *t, struct generator *generator, const struct journal_begin *wanted,

@@ -21,6 +21,7 @@ struct earlier {
     char run[sizeof((struct journal_begin *)0)->run];
     int64_t started;
     struct timespec written; /* last; many runs may start within a second */
+    int knows;               /* outcomes, of an incomplete run that today's default is from; else 0 */
 };
 
 struct search_for {
@@ -80,9 +81,76 @@ static int newest_first(const void *a, const void *b)
     return strcmp(left->run, right->run);
 }
 
-/* Opens the newest journal that nobody writes; ATTUNE_NOT_FOUND when there is none, ATTUNE_IO when all are written. */
-static attune_status open_newest(struct tuning *t, const struct journal_begin *wanted, struct journal_reading *reading,
-                                 struct error *error)
+/* the name that the object has, or would have, today */
+static bool is_named(const struct object_road *road, const struct object_job *job, const char *recorded)
+{
+    char hex[DIGEST_HEX_BYTES];
+    struct digest other;
+    digest_hex(&job->object, hex);
+    if (strcmp(hex, recorded) == 0) {
+        return true;
+    }
+    if (!road->accept_other || store_object_has(road->store, &job->object) ||
+        store_object_find_source(road->store, &job->source_key, &other, NULL) != ATTUNE_OK) {
+        return false;
+    }
+    digest_hex(&other, hex);
+    return strcmp(hex, recorded) == 0;
+}
+
+/* the first is the one that knows most; of equals the newest */
+static int most_known_first(const void *a, const void *b)
+{
+    const struct earlier *left = a, *right = b;
+    return left->knows != right->knows ? (left->knows > right->knows ? -1 : 1) : newest_first(a, b);
+}
+
+/* Outcomes that count, of a run whose default has the object that it would have today: from another template or
+ * compiler nothing may hold. */
+static int count_known(const struct tuning *t, const struct object_job *standard, const struct journal_reading *reading)
+{
+    int known = 0;
+    bool todays = false;
+    for (int i = 0; i < reading->outcome_count; i++) {
+        const struct journal_outcome *outcome = &reading->outcomes[i];
+        known += outcome->counts && strcmp(outcome->what.outcome, "not-tried") != 0;
+        todays = todays || (strcmp(outcome->what.candidate, standard->name) == 0 &&
+                            is_named(&t->road, standard, outcome->what.object));
+    }
+    return todays ? known : 0;
+}
+
+/* The runs are newest first. Those before the newest complete one: a short one that was begun and left does not hide
+ * one that got further. */
+static void prefer_who_knows_most(struct search_for *search, struct generator *generator)
+{
+    const struct tuning *t = search->t;
+    struct expansion scratch = {0};
+    struct object_job standard = {0};
+    int incomplete = 0;
+    bool complete = false;
+    if (search->count > 1 && t->list.count > 0 &&
+        object_expand(generator, &t->road, &t->list.items[0], t->problem, &scratch, &standard, NULL) == ATTUNE_OK) {
+        while (incomplete < search->count && !complete) {
+            struct earlier *run = &search->items[incomplete];
+            struct journal_reading reading;
+            if (history_outcomes(t->store, run->run, &reading, NULL) == ATTUNE_OK) {
+                complete = reading.has_end && reading.end.complete;
+                run->knows = count_known(t, &standard, &reading);
+                journal_reading_free(&reading);
+            }
+            incomplete += !complete;
+        }
+        qsort(search->items, (size_t)incomplete, sizeof search->items[0], most_known_first);
+    }
+    expansion_free(&scratch);
+    object_job_free(&standard);
+}
+
+/* Opens the first journal of these that nobody writes; ATTUNE_NOT_FOUND when there is none, ATTUNE_IO when all are
+ * written. */
+static attune_status open_earlier(struct tuning *t, struct generator *generator, const struct journal_begin *wanted,
+                                  struct journal_reading *reading, struct error *error)
 {
     struct search_for search = {.t = t, .wanted = *wanted};
     struct error why = {.message = ""}, first = {.message = ""};
@@ -90,6 +158,7 @@ static attune_status open_newest(struct tuning *t, const struct journal_begin *w
     bool found = false;
     if (status == ATTUNE_OK && search.count > 0) {
         qsort(search.items, (size_t)search.count, sizeof search.items[0], newest_first);
+        prefer_who_knows_most(&search, generator);
     }
     for (int i = 0; i < search.count && status == ATTUNE_OK && !found; i++) {
         bool written;
@@ -137,23 +206,6 @@ static bool is_one_of(const char *outcome, const char *const *names)
         names++;
     }
     return *names != NULL;
-}
-
-/* the name that the object has, or would have, today */
-static bool is_named(const struct object_road *road, const struct object_job *job, const char *recorded)
-{
-    char hex[DIGEST_HEX_BYTES];
-    struct digest other;
-    digest_hex(&job->object, hex);
-    if (strcmp(hex, recorded) == 0) {
-        return true;
-    }
-    if (!road->accept_other || store_object_has(road->store, &job->object) ||
-        store_object_find_source(road->store, &job->source_key, &other, NULL) != ATTUNE_OK) {
-        return false;
-    }
-    digest_hex(&other, hex);
-    return strcmp(hex, recorded) == 0;
 }
 
 static bool has_note(const struct tuning *t, const char *object)
@@ -347,7 +399,7 @@ attune_status tuning_resume(struct tuning *t, struct generator *generator, const
     const struct tune_share *share = t->options->share;
     char run[sizeof t->run];
     attune_status status =
-        share != NULL ? open_rank(t, wanted, reading, error) : open_newest(t, wanted, reading, error);
+        share != NULL ? open_rank(t, wanted, reading, error) : open_earlier(t, generator, wanted, reading, error);
     if (status != ATTUNE_OK) {
         return status;
     }

@@ -32,7 +32,7 @@ static const struct option options[] = {
      "try again what was wrong, hung, crashed or never finished compiling before"},
     {"own-compiler", 0, OPTION_FLAG, false, NULL, "compile again what the store has from another compiler"},
     {"resume", 0, OPTION_FLAG, false, NULL,
-     "go on with the newest run of the same problem, device and seed, however it ended"},
+     "go on with an earlier run of the same problem, device and seed, however it ended"},
     CLI_OPTIONS_RANKS,
     CLI_OPTION_STORE,
     CLI_OPTION_JSON,

@@ -134,7 +134,8 @@ static void check_soft(const attune_device *device, struct choice *choice)
 
 /* ------------------------------------------------------------------------------------------------ gathering */
 
-/* highest rung; near: closest; complete runs; then the store's order (newest, then by name) */
+/* highest rung; near: closest; complete runs; of incomplete ones who tried most; then the store's order (newest, then
+ * by name) */
 static int by_choice(const void *a, const void *b)
 {
     const struct choice *x = *(struct choice *const *)a, *y = *(struct choice *const *)b;
@@ -146,6 +147,9 @@ static int by_choice(const void *a, const void *b)
     }
     if (x->record.complete != y->record.complete) {
         return x->record.complete ? -1 : 1;
+    }
+    if (!x->record.complete && x->record.tried != y->record.tried) {
+        return x->record.tried > y->record.tried ? -1 : 1;
     }
     return x->order < y->order ? -1 : x->order > y->order;
 }

@@ -554,9 +554,48 @@ static void a_lost_device_is_no_end(void **state)
     close_place(&place);
 }
 
+/* a run of so many looks, its journal in `path`; goes on with another if that is asked for */
+static void tune_so_many(struct place *place, int looks, bool going_on, char path[600], int *held)
+{
+    struct tune_result result;
+    tune(place, true, (struct tune_options){.accept_stored = true, .resume = going_on, .budget_candidates = looks},
+         &result);
+    assert_true(result.counts.resumed == going_on);
+    snprintf(path, 600, "%s", result.journal);
+    *held = result.counts.held;
+    tune_result_free(&result);
+}
+
+static void a_short_run_that_was_left_hides_none_that_got_further(void **state)
+{
+    struct place place;
+    char longer[600], shorter[600], path[600];
+    int held;
+    open_place(&place, *state);
+    tune_so_many(&place, 8, false, longer, &held);
+    tune_so_many(&place, 3, false, shorter, &held);
+    assert_string_not_equal(longer, shorter);
+    tune_so_many(&place, 9, true, path, &held);
+    assert_string_equal(path, longer);
+    assert_int_equal(held, 8);
+    /* of another template nothing may hold: what was begun since goes on */
+    edit(&place, "r00", "    // y = 2 x");
+    tune_so_many(&place, 2, false, shorter, &held);
+    tune_so_many(&place, 4, true, path, &held);
+    assert_string_equal(path, shorter);
+    assert_int_equal(held, 2);
+    /* what is complete hides what was before it */
+    tune_so_many(&place, 0, false, longer, &held);
+    tune_so_many(&place, 2, false, shorter, &held);
+    tune_so_many(&place, 3, true, path, &held);
+    assert_string_equal(path, shorter);
+    close_place(&place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_short_run_that_was_left_hides_none_that_got_further),
         cmocka_unit_test(a_run_cut_anywhere_goes_on_to_the_same_choice),
         cmocka_unit_test(old_times_count_by_todays_clock),
         cmocka_unit_test(a_changed_template_invalidates_what_it_touches),

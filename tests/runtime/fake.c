@@ -224,6 +224,7 @@ void fake_publish(struct store *store, const struct fake_record *what)
     }
     record.created = what->created;
     record.complete = !what->incomplete;
+    record.tried = what->tried != 0 ? what->tried : record.tried;
     if (store_record_put(store, &record, &error) != ATTUNE_OK) {
         fail_msg("%s", error.message);
     }

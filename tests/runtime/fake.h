@@ -41,6 +41,7 @@ struct fake_record {
     const char *candidate;
     int64_t created;
     bool incomplete;
+    int tried;              /* 0: as fake_jit_init has it */
     const char *driver;     /* NULL: the fake driver's */
     int32_t power;          /* 0: the fake driver's */
     const char *target;     /* NULL: gfx906; of default records */

@@ -109,6 +109,30 @@ static void exact_goes_before_near_before_default(void **state)
     scene_close(&scene);
 }
 
+static void of_incomplete_runs_the_one_that_tried_most_wins(void **state)
+{
+    (void)state;
+    struct scene scene;
+    scene_open(&scene, ATTUNE_JIT_FORBID, false);
+    struct store *store = scene.context->store;
+    struct fake_record record = {RECORD_TUNED,  SIZES("1024", "1024"), "f/long",
+                                 .created = 10, .incomplete = true,    .tried = 90};
+    fake_publish(store, &record);
+    record.candidate = "f/short", record.created = 20, record.tried = 4;
+    fake_publish(store, &record);
+    expect_plan(&scene, SIZES("1024", "1024"), ATTUNE_RUNG_EXACT, "f/long");
+    record.candidate = "f/as-long", record.created = 30, record.tried = 90;
+    fake_publish(store, &record);
+    expect_plan(&scene, SIZES("1024", "1024"), ATTUNE_RUNG_EXACT, "f/as-long");
+    record.candidate = "f/whole", record.created = 5, record.tried = 2, record.incomplete = false;
+    fake_publish(store, &record);
+    expect_plan(&scene, SIZES("1024", "1024"), ATTUNE_RUNG_EXACT, "f/whole");
+    record.candidate = "f/newer", record.created = 6, record.tried = 1; /* complete ones: by time alone */
+    fake_publish(store, &record);
+    expect_plan(&scene, SIZES("1024", "1024"), ATTUNE_RUNG_EXACT, "f/newer");
+    scene_close(&scene);
+}
+
 static void near_is_the_smallest_sum_of_log_ratios(void **state)
 {
     (void)state;
@@ -552,6 +576,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_miss_compiles_once_and_then_the_store_serves),
         cmocka_unit_test(exact_goes_before_near_before_default),
+        cmocka_unit_test(of_incomplete_runs_the_one_that_tried_most_wins),
         cmocka_unit_test(near_is_the_smallest_sum_of_log_ratios),
         cmocka_unit_test(a_record_with_fixed_sizes_serves_only_these),
         cmocka_unit_test(batch_invariant_keeps_the_batch_out_of_the_choice),
