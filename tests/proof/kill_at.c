@@ -2,8 +2,8 @@
  * leave something on disk. A write that is to be the last one leaves its first half.
  *
  *   KILL_AT=N       the Nth call, from 1; 0 and unset: none; -N: the Nth write to a file that is appended to
- *   KILL_AT_LOG=F   appends the names of the calls, one a line, so that a test knows how many there are and which it
- * hit
+ *   KILL_AT_FOLDER=P writes count that go to files whose path begins so
+ *   KILL_AT_LOG=F   appends the names of the calls, one a line, so that a test knows how many there are
  *
  * Programs that attune starts have the variables too, but are not named attune: they are left alone.
  */
@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define SHOWN __attribute__((visibility("default")))
@@ -23,6 +22,7 @@
 static atomic_int calls;
 static int last, log_file = -1;
 static int is_mine; /* the program is attune */
+static const char *folder;
 
 typedef ssize_t (*write_function)(int, const void *, size_t);
 static write_function real_write;
@@ -40,6 +40,7 @@ __attribute__((constructor)) static void begin(void)
         return;
     }
     is_mine = 1;
+    folder = getenv("KILL_AT_FOLDER");
     last = at != NULL ? atoi(at) : 0;
     log_file = path != NULL ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
 }
@@ -69,11 +70,16 @@ static void end(void)
     }
 }
 
-/* to a file in a folder, not a pipe or terminal */
+/* to a file in the folder */
 static int is_kept(int file)
 {
-    struct stat facts;
-    int before = errno, kept = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode);
+    char name[64], path[4096];
+    int before = errno, kept = 0;
+    if (folder != NULL) {
+        snprintf(name, sizeof name, "/proc/self/fd/%d", file);
+        ssize_t length = readlink(name, path, sizeof path);
+        kept = length > (ssize_t)strlen(folder) && strncmp(path, folder, strlen(folder)) == 0;
+    }
     errno = before;
     return kept;
 }

@@ -38,7 +38,7 @@ enum { MODES_MAX = 32, CALLS_MAX = 4096 };
 static const char modes[] = "half right r01 r02 broken r03 r04 fault r05 r06 r07 early r08 r09 r10 r11";
 
 static struct {
-    char folder[512], templates[600], store[600], launches[600], calls[600], output[600];
+    char folder[512], templates[600], store[600], launches[600], calls[600], output[600], temporary[600];
     char winner[CANDIDATE_TEXT_BYTES]; /* of the undisturbed run */
     char outcomes[MODES_MAX][64];      /* "mode outcome" of the undisturbed run */
     int mode_count;
@@ -103,7 +103,9 @@ static pid_t start(int at)
         int out = open(campaign.output, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         snprintf(number, sizeof number, "%d", at);
         setenv("KILL_AT", number, 1);
+        setenv("KILL_AT_FOLDER", campaign.store, 1);
         setenv("KILL_AT_LOG", campaign.calls, 1);
+        setenv("TMPDIR", campaign.temporary, 1); /* for what a killed process cannot take away */
         setenv("LD_PRELOAD", KILL_AT_LIBRARY, 1);
         setenv("ATTUNE_TEMPLATE_PATH", campaign.templates, 1);
         if (out < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0) {
@@ -515,6 +517,8 @@ static int open_campaign(void **state)
     snprintf(campaign.store, sizeof campaign.store, "%s/store", campaign.folder);
     snprintf(campaign.launches, sizeof campaign.launches, "%s/launches", campaign.folder);
     snprintf(campaign.calls, sizeof campaign.calls, "%s/calls", campaign.folder);
+    snprintf(campaign.temporary, sizeof campaign.temporary, "%s/tmp", campaign.folder);
+    assert_int_equal(mkdir(campaign.temporary, 0700), 0);
     snprintf(campaign.output, sizeof campaign.output, "%s/output", campaign.folder);
     assert_int_equal(mkdir(campaign.templates, 0700), 0);
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
