@@ -1,11 +1,11 @@
 /* report_outcomes.c - a tuning run's candidates as JSON: each with what came of it, the kinds of outcomes with their
- * reasons, and what each value of each parameter was worth. */
+ * reasons. */
 #include "cli/report.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { REASONS_SHOWN = 5, CONSTRAINTS_SHOWN = 12, VALUES_MAX = 1024 };
+enum { REASONS_SHOWN = 5, CONSTRAINTS_SHOWN = 12 };
 
 json_t *report_candidate(const struct tune_outcome *what)
 {
@@ -23,45 +23,14 @@ json_t *report_candidate(const struct tune_outcome *what)
 
 /* ------------------------------------------------------------------------------------------------ names */
 
-/* "family/template k=v k=v": the words one by one, from *at on; false at the end */
-static bool next_word(const char **at, const char **word, size_t *length)
-{
-    *at += strspn(*at, " ");
-    *word = *at;
-    *length = strcspn(*at, " ");
-    *at += *length;
-    return *length > 0;
-}
-
-/* a word as parameter and value; the first word is the template */
-static bool split_word(const char *word, size_t length, bool first, char name[FIELD_NAME_BYTES],
-                       char value[CANDIDATE_TEXT_BYTES])
-{
-    const char *equals = memchr(word, '=', length);
-    size_t name_length = equals != NULL ? (size_t)(equals - word) : 0;
-    if (first) {
-        const char *slash = memrchr(word, '/', length);
-        size_t skip = slash != NULL ? (size_t)(slash - word) + 1 : 0;
-        snprintf(name, FIELD_NAME_BYTES, "template");
-        snprintf(value, CANDIDATE_TEXT_BYTES, "%.*s", (int)(length - skip), word + skip);
-        return true;
-    }
-    if (equals == NULL || name_length >= FIELD_NAME_BYTES) {
-        return false;
-    }
-    snprintf(name, FIELD_NAME_BYTES, "%.*s", (int)name_length, word);
-    snprintf(value, CANDIDATE_TEXT_BYTES, "%.*s", (int)(length - name_length - 1), equals + 1);
-    return true;
-}
-
 /* the value that a candidate's name gives a parameter; false when it has none */
 static bool value_in(const char *candidate, const char *wanted, char value[CANDIDATE_TEXT_BYTES])
 {
     char name[FIELD_NAME_BYTES];
     const char *word;
     size_t length;
-    for (bool first = true; next_word(&candidate, &word, &length); first = false) {
-        if (split_word(word, length, first, name, value) && strcmp(name, wanted) == 0) {
+    for (bool first = true; report_next_word(&candidate, &word, &length); first = false) {
+        if (report_split_word(word, length, first, name, value) && strcmp(name, wanted) == 0) {
             return true;
         }
     }
@@ -74,8 +43,8 @@ json_t *report_changed(const char *winner, const char *standard)
     char name[FIELD_NAME_BYTES], value[CANDIDATE_TEXT_BYTES], other[CANDIDATE_TEXT_BYTES];
     const char *word, *at = winner;
     size_t length;
-    for (bool first = true; next_word(&at, &word, &length); first = false) {
-        if (split_word(word, length, first, name, value) && value_in(standard, name, other) &&
+    for (bool first = true; report_next_word(&at, &word, &length); first = false) {
+        if (report_split_word(word, length, first, name, value) && value_in(standard, name, other) &&
             strcmp(value, other) != 0) {
             json_t *row = json_object();
             json_set_text(row, "name", name);
@@ -158,165 +127,6 @@ static json_t *standing_kinds(const struct standings *standings)
     return kinds;
 }
 
-/* ------------------------------------------------------------------------------------------------ parameters */
-
-struct worth { /* of one value of one parameter */
-    char name[FIELD_NAME_BYTES];
-    char value[CANDIDATE_TEXT_BYTES];
-    int place; /* of the parameter, by first appearance */
-    int tried, timed, capacity;
-    double *times; /* owned */
-};
-
-struct worths {
-    struct worth *items;
-    int count, places;
-};
-
-/* NULL for more values than there can be: what no template declares is left out */
-static struct worth *worth_of(struct worths *worths, const char *name, const char *value)
-{
-    int place = worths->places;
-    for (int i = 0; i < worths->count; i++) {
-        if (strcmp(worths->items[i].name, name) == 0) {
-            place = worths->items[i].place;
-            if (strcmp(worths->items[i].value, value) == 0) {
-                return &worths->items[i];
-            }
-        }
-    }
-    if (worths->count == VALUES_MAX) {
-        return NULL;
-    }
-    struct worth *fresh = &worths->items[worths->count];
-    *fresh = (struct worth){.place = place};
-    snprintf(fresh->name, sizeof fresh->name, "%s", name);
-    snprintf(fresh->value, sizeof fresh->value, "%s", value);
-    worths->places += place == worths->places;
-    worths->count++;
-    return fresh;
-}
-
-static void add_time(struct worth *worth, double microseconds)
-{
-    if (worth->timed == worth->capacity) {
-        int capacity = worth->capacity > 0 ? 2 * worth->capacity : 32;
-        double *grown = realloc(worth->times, (size_t)capacity * sizeof *grown);
-        if (grown == NULL) {
-            return;
-        }
-        worth->times = grown;
-        worth->capacity = capacity;
-    }
-    worth->times[worth->timed++] = microseconds;
-}
-
-static void note(struct worths *worths, const struct tune_outcome *what)
-{
-    char name[FIELD_NAME_BYTES], value[CANDIDATE_TEXT_BYTES];
-    const char *word, *at = what->candidate;
-    size_t length;
-    for (int i = 0; i <= CANDIDATE_PARAMETERS_MAX && next_word(&at, &word, &length); i++) {
-        struct worth *worth = split_word(word, length, i == 0, name, value) ? worth_of(worths, name, value) : NULL;
-        if (worth == NULL) {
-            continue;
-        }
-        worth->tried++;
-        if (outcome_stands(what) && what->microseconds > 0.0) {
-            add_time(worth, what->microseconds);
-        }
-    }
-}
-
-static int by_time(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-/* by parameter; numbers by size, words by letter */
-static int by_value(const void *a, const void *b)
-{
-    const struct worth *left = a, *right = b;
-    char *left_end, *right_end;
-    if (left->place != right->place) {
-        return left->place < right->place ? -1 : 1;
-    }
-    long long first = strtoll(left->value, &left_end, 10), second = strtoll(right->value, &right_end, 10);
-    bool numbers = *left_end == '\0' && *right_end == '\0';
-    return numbers && first != second ? (first < second ? -1 : 1) : strcmp(left->value, right->value);
-}
-
-static double median(const double *sorted, int count)
-{
-    return count == 0 ? 0.0 : count % 2 == 1 ? sorted[count / 2] : 0.5 * (sorted[count / 2 - 1] + sorted[count / 2]);
-}
-
-static json_t *worth_row(const struct worth *worth, double best)
-{
-    json_t *row = json_object();
-    json_set_text(row, "value", worth->value);
-    json_set_whole(row, "tried", worth->tried);
-    json_set_whole(row, "timed", worth->timed);
-    json_set_real(row, "best", worth->timed > 0 ? worth->times[0] : 0.0);
-    json_set_real(row, "median", median(worth->times, worth->timed));
-    json_set_real(row, "ratio", worth->timed > 0 && best > 0.0 ? worth->times[0] / best : 0.0);
-    return row;
-}
-
-/* "effect": how much slower than the best the worst value's own best is; 1: the parameter does not matter */
-static json_t *worth_rows(const struct worths *worths, double best)
-{
-    json_t *parameters = json_array(), *values = NULL, *parameter = NULL;
-    double effect = 0.0;
-    for (int i = 0; i < worths->count; i++) {
-        const struct worth *worth = &worths->items[i];
-        if (i == 0 || worth->place != worths->items[i - 1].place) {
-            parameter = json_object();
-            values = json_array();
-            effect = 0.0;
-            json_set_text(parameter, "name", worth->name);
-            json_object_set_new(parameter, "values", values);
-            json_array_append_new(parameters, parameter);
-        }
-        json_array_append_new(values, worth_row(worth, best));
-        double ratio = worth->timed > 0 && best > 0.0 ? worth->times[0] / best : 0.0;
-        effect = ratio > effect ? ratio : effect;
-        json_set_real(parameter, "effect", effect);
-    }
-    return parameters;
-}
-
-static json_t *parameters_of(const struct journal_reading *reading)
-{
-    struct worths worths = {.items = calloc(VALUES_MAX, sizeof *worths.items)};
-    double best = 0.0;
-    for (int i = 0; worths.items != NULL && i < reading->outcome_count; i++) {
-        const struct tune_outcome *what = &reading->outcomes[i].what;
-        if (!reading->outcomes[i].counts || strcmp(what->outcome, "not-tried") == 0) {
-            continue;
-        }
-        note(&worths, what);
-        if (outcome_stands(what) && what->microseconds > 0.0 && (best == 0.0 || what->microseconds < best)) {
-            best = what->microseconds;
-        }
-    }
-    for (int i = 0; i < worths.count; i++) {
-        if (worths.items[i].timed > 1) {
-            qsort(worths.items[i].times, (size_t)worths.items[i].timed, sizeof(double), by_time);
-        }
-    }
-    if (worths.count > 1) {
-        qsort(worths.items, (size_t)worths.count, sizeof *worths.items, by_value);
-    }
-    json_t *parameters = worth_rows(&worths, best);
-    for (int i = 0; i < worths.count; i++) {
-        free(worths.items[i].times);
-    }
-    free(worths.items);
-    return parameters;
-}
-
 /* ------------------------------------------------------------------------------------------------ all */
 
 /* one row a candidate in the order of first looks, with the time of that look beside the one that counts */
@@ -358,5 +168,5 @@ void report_outcomes(const struct journal_reading *reading, const struct standin
     }
     json_object_set_new(result, "kinds", kinds);
     json_object_set_new(result, "candidates", candidate_rows(reading));
-    json_object_set_new(result, "parameters", parameters_of(reading));
+    json_object_set_new(result, "parameters", report_parameters(reading));
 }

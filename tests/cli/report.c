@@ -3,8 +3,10 @@
 #include "fake_store.h"
 #include "program.h"
 
+#include "base/digest.h"
 #include "base/files.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -297,6 +299,83 @@ static void what_is_left_of_a_run_is_shown(void **state)
     }
 }
 
+static void write_outcome(struct journal *journal, const char *candidate, double microseconds)
+{
+    struct tune_outcome outcome = {.microseconds = microseconds, .registers = -1};
+    struct digest digest;
+    char hex[DIGEST_HEX_BYTES];
+    digest_of(candidate, strlen(candidate), &digest);
+    digest_hex(&digest, hex);
+    snprintf(outcome.candidate, sizeof outcome.candidate, "%s", candidate);
+    snprintf(outcome.id, sizeof outcome.id, "%.12s", hex);
+    snprintf(outcome.outcome, sizeof outcome.outcome, "slower");
+    journal_write_outcome(journal, JOURNAL_FIRST, &outcome);
+}
+
+static const json_t *parameter_of(const json_t *result, const char *name)
+{
+    size_t index;
+    json_t *row;
+    json_array_foreach(json_object_get(result, "parameters"), index, row)
+    {
+        if (strcmp(json_string_value(json_object_get(row, "name")), name) == 0) {
+            return row;
+        }
+    }
+    fail_msg("no parameter %s", name);
+    return NULL;
+}
+
+/* a=2 costs a tenth with all else equal, though it is faster on the whole; b=9 was timed once, and was slow */
+static void what_was_timed_too_seldom_decides_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *candidate;
+        double microseconds;
+    } timed[] = {{"t/p a=1 b=1", 100}, {"t/p a=2 b=1", 110}, {"t/p a=1 b=2", 200}, {"t/p a=2 b=2", 220},
+                 {"t/p a=1 b=3", 400}, {"t/p a=2 b=3", 440}, {"t/p a=1 b=9", 999}, {"t/p a=2 b=4", 50},
+                 {"t/p a=2 b=5", 50},  {"t/p a=2 b=6", 50}};
+    struct journal journal;
+    struct journal_begin begin = {.candidates = 10, .started = 1790000000};
+    struct error error = {.message = ""};
+    struct store *store = open_store(scratch("seldom"));
+    snprintf(begin.run, sizeof begin.run, RUN);
+    snprintf(begin.problem, sizeof begin.problem, "t n=1");
+    snprintf(begin.device, sizeof begin.device, "A GPU");
+    snprintf(begin.target, sizeof begin.target, "gfx906");
+    assert_int_equal(journal_open(&journal, store, RUN, &error), ATTUNE_OK);
+    journal_write_begin(&journal, &begin);
+    for (size_t i = 0; i < sizeof timed / sizeof timed[0]; i++) {
+        write_outcome(&journal, timed[i].candidate, timed[i].microseconds);
+    }
+    journal_close(&journal);
+    store_close(store);
+    attune("cache", "report", "--store", scratch("seldom"), "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    const json_t *result = json_array_get(json_object_get(answer(), "results"), 0);
+    const json_t *a = parameter_of(result, "a"), *b = parameter_of(result, "b"), *row;
+    assert_true(fabs(json_real_value(json_object_get(a, "effect")) - 1.1) < 1e-9);
+    assert_int_equal(json_integer_value(json_object_get(a, "comparisons")), 3);
+    assert_true(json_real_value(json_object_get(a, "span")) == 2.0); /* the best of a=1 by the best of all */
+    assert_true(json_real_value(json_object_get(b, "effect")) == 0.0);
+    assert_true(json_real_value(json_object_get(b, "span")) == 0.0); /* no value of b was timed three times */
+    size_t index;
+    json_array_foreach(json_object_get(b, "values"), index, *(json_t **)&row)
+    {
+        assert_true(json_is_true(json_object_get(row, "few")));
+    }
+    assert_int_equal(index, 7);
+    report(scratch("seldom"), scratch("seldom.html"));
+    static const char *const texts[] = {
+        "the parameter that matters most here: with all else equal its "
+        "slowest value takes ×1.10 the time of its fastest, the median of 3 comparisons",
+        "Values marked * were timed less than three times", NULL};
+    if (!page_is_whole(scratch("seldom.html"), texts)) {
+        skip();
+    }
+}
+
 /* of several runs of one problem the one is shown whose record a call gets */
 static void the_newest_complete_run_is_shown(void **state)
 {
@@ -370,6 +449,7 @@ int main(void)
         cmocka_unit_test(one_problem_alone_is_shown_when_asked_for),
         cmocka_unit_test(a_store_of_the_host_shows_outcomes_only),
         cmocka_unit_test(what_is_left_of_a_run_is_shown),
+        cmocka_unit_test(what_was_timed_too_seldom_decides_nothing),
         cmocka_unit_test(the_newest_complete_run_is_shown),
         cmocka_unit_test(an_output_that_cannot_be_is_refused_before_anything_is_done),
         cmocka_unit_test(an_existing_page_is_replaced_whole_or_not_at_all),
