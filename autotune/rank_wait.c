@@ -40,12 +40,13 @@ void rank_watch_free(struct rank_watch *watch)
 
 enum holding { HELD, FREE, UNKNOWN };
 
-/* Size, and whether somebody holds the journal. Opening it asks a network file system anew. */
+/* Size, and whether somebody holds the journal; false where there is none. Opening it asks a network file system anew.
+ */
 static bool look_at_file(const char *path, uint64_t *bytes, enum holding *holding)
 {
     struct stat facts;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-    bool there = file >= 0 && fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > 0;
+    bool there = file >= 0 && fstat(file, &facts) == 0 && S_ISREG(facts.st_mode);
     *holding = UNKNOWN;
     if (there) { /* its writer has had its lock since before the first byte: ours, for a moment, is in nobody's way */
         *bytes = (uint64_t)facts.st_size;
@@ -78,7 +79,7 @@ void rank_watch_look(struct rank_watch *watch, struct store *store, const struct
     enum holding holding = UNKNOWN;
     double now = clock_seconds();
     if (store_journal_path(store, watch->run, path, sizeof path, NULL) != ATTUNE_OK ||
-        !look_at_file(path, &bytes, &holding)) {
+        !look_at_file(path, &bytes, &holding) || bytes == 0) { /* empty: claimed, not begun */
         if (now - watch->began > patience->begin) {
             watch->state = RANK_ABSENT;
         }
@@ -121,4 +122,21 @@ bool rank_watch_all(struct rank_watch *watches, int count, struct store *store, 
         }
         nanosleep(&pause, NULL);
     }
+}
+
+bool rank_is_at_work(const struct ranks *ranks, struct store *store, const char *problem, int rank, int turn)
+{
+    struct rank_watch watch;
+    char path[512];
+    uint64_t bytes = 0;
+    enum holding holding = UNKNOWN;
+    rank_watch_begin(&watch, ranks, problem, rank, turn);
+    bool there = store_journal_path(store, watch.run, path, sizeof path, NULL) == ATTUNE_OK &&
+                 look_at_file(path, &bytes, &holding);
+    if (there && bytes > 0 && holding != HELD) {
+        read_again(&watch, store);
+    }
+    bool at_work = there && (bytes == 0 || holding == HELD || (watch.has_reading && watch.reading.has_end));
+    rank_watch_free(&watch);
+    return at_work;
 }

@@ -40,4 +40,8 @@ void rank_watch_free(struct rank_watch *watch);
 bool rank_watch_all(struct rank_watch *watches, int count, struct store *store, const struct ranks_patience *patience,
                     const char *fingerprint, const volatile int *stop);
 
+/* Somebody did that rank's work of `turn`, or is at it: its journal has an end, a process has it open, or it is claimed
+ * (empty as yet). */
+bool rank_is_at_work(const struct ranks *ranks, struct store *store, const char *problem, int rank, int turn);
+
 #endif

@@ -159,6 +159,13 @@ static void describe_worth(const struct tune_plan *plan, int number, json_t *row
     }
 }
 
+static bool wanted(void *data, int job)
+{
+    struct watch *watch = data;
+    const int number = (int)(watch->jobs->jobs[job].problem - watch->plan->problems.items);
+    return tune_team_begins(watch->team, watch->jobs->store, &watch->plan->problems, number);
+}
+
 static void ended(void *data, int device, int job, attune_status status, const struct tune_result *result,
                   struct error *error)
 {
@@ -334,7 +341,8 @@ static json_t *list_results(const struct watch *watch)
 /* the devices' work, and what came of it */
 static attune_status do_jobs(struct cli *cli, struct tune_jobs *jobs, struct watch *watch, struct error *error)
 {
-    jobs->listener = (struct tune_listener){.data = watch, .progress = report, .ended = ended, .lost = lost};
+    jobs->listener =
+        (struct tune_listener){.data = watch, .wanted = wanted, .progress = report, .ended = ended, .lost = lost};
     watch->rows = calloc((size_t)jobs->job_count + 1, sizeof(json_t *));
     const struct compiler_options compilers = {.workers = tune_team_workers(watch->team)};
     attune_status status =

@@ -96,6 +96,10 @@ static int take_job(struct crew *crew, int device, double *seconds)
             if (job->state != TUNE_JOB_WAITING) {
                 continue;
             }
+            if (jobs->listener.wanted != NULL && !jobs->listener.wanted(jobs->listener.data, i)) {
+                job->state = TUNE_JOB_LEFT;
+                continue;
+            }
             double now = clock_seconds();
             *seconds = crew->deadline > 0 ? allot_time(crew, i, now) : jobs->settings->budget_seconds;
             if (crew->deadline > 0 && *seconds <= 0) {

@@ -11,14 +11,15 @@
 #include "autotune/tune.h"
 #include "cli/cli.h"
 
-enum tune_job_state { TUNE_JOB_WAITING, TUNE_JOB_RUNNING, TUNE_JOB_DONE, TUNE_JOB_FAILED };
+enum tune_job_state { TUNE_JOB_WAITING, TUNE_JOB_RUNNING, TUNE_JOB_DONE, TUNE_JOB_FAILED, TUNE_JOB_LEFT };
 
 struct tune_job {
     const struct named_problem *problem; /* not owned */
     int group;                           /* of devices */
     double share;                        /* of the group's time, in any unit; more than 0 */
     /* tune_jobs_run's */
-    enum tune_job_state state; /* WAITING at the end: not begun, or begun only by devices that were lost */
+    enum tune_job_state state; /* WAITING at the end: not begun, or begun only by devices that were lost; LEFT: the
+                                  listener wanted it no more */
     int device;                /* index of the one that took it last */
     double until;              /* RUNNING: clock_seconds when its time is over; 0: no limit */
 };
@@ -37,6 +38,8 @@ typedef attune_status (*tune_runner)(struct generator *generator, struct compile
 /* Told of progress and ends, by the devices' threads but one at a time. Indices are of the lists given. */
 struct tune_listener {
     void *data;
+    /* before a job begins: false leaves it; may be NULL, as may the others */
+    bool (*wanted)(void *data, int job);
     void (*progress)(void *data, int device, int job, const struct tune_progress *progress);
     /* status ATTUNE_OK: `result` is filled and freed afterwards; else `error` says why there is none */
     void (*ended)(void *data, int device, int job, attune_status status, const struct tune_result *result,

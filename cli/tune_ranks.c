@@ -112,6 +112,16 @@ int tune_team_workers(const struct tune_team *team)
     return workers < 1 ? 1 : workers > most ? (int)most : (int)workers;
 }
 
+bool tune_team_begins(struct tune_team *team, struct store *store, const struct problem_list *problems, int number)
+{
+    char text[PROBLEM_TEXT_BYTES];
+    if (is_team(team) && !team->share.divided &&
+        problem_format(&problems->items[number].problem, text, NULL) == ATTUNE_OK) {
+        team->ours[number] = !rank_is_at_work(&team->ranks, store, text, team->ranks.rank, 1);
+    }
+    return team->ours[number];
+}
+
 /* the GPUs of the first driver that has any, which is the best device's */
 static int count_devices(const struct driver **driver)
 {
@@ -456,7 +466,7 @@ static void take_over(struct collection *c, int number, const struct rank_watch 
  * not. */
 static void settle(struct collection *c, int number, int owner, bool *dead)
 {
-    const int turn = c->turns[number];
+    int turn = c->turns[number];
     struct ranks_patience patience = c->team->ranks.patience;
     struct rank_watch watch;
     char text[PROBLEM_TEXT_BYTES], name[PROBLEM_NAME_BYTES];
@@ -464,6 +474,9 @@ static void settle(struct collection *c, int number, int owner, bool *dead)
     if (problem_format(&c->problems->items[number].problem, text, &why) != ATTUNE_OK) {
         fail(c, number, &why);
         return;
+    }
+    while (rank_is_at_work(&c->team->ranks, c->work->store, text, owner, turn + 1)) {
+        c->turns[number] = ++turn; /* others gave this one up */
     }
     if (turn == 0 && *dead) {
         patience.begin = patience.silence = -1.0;
@@ -489,6 +502,12 @@ static void settle(struct collection *c, int number, int owner, bool *dead)
     rank_watch_free(&watch);
 }
 
+/* tuned by others, and not settled yet */
+static bool is_others(const struct collection *c, int number)
+{
+    return !c->team->left_out[number] && !c->team->ours[number] && c->turns[number] >= 0;
+}
+
 attune_status tune_team_collect(struct tune_team *team, const struct tune_work *work,
                                 const struct problem_list *problems, json_t **rows, struct failures *failures,
                                 int *not_begun, struct error *error)
@@ -502,11 +521,11 @@ attune_status tune_team_collect(struct tune_team *team, const struct tune_work *
         return error_no_memory(error);
     }
     /* Rank by rank, each in its own order: what it has not begun when its last one is done, it will not begin. */
-    for (int step = 1; step < team->ranks.size && !is_stopped(&c); step++) {
+    for (int step = 1; step <= team->ranks.size && !is_stopped(&c); step++) {
         const int owner = (team->ranks.rank + step) % team->ranks.size;
         bool dead = false;
         for (int i = 0; i < problems->count && !is_stopped(&c); i++) {
-            if (!team->left_out[i] && ranks_owner_of_problem(&team->ranks, i) == owner) {
+            if (is_others(&c, i) && ranks_owner_of_problem(&team->ranks, i) == owner) {
                 settle(&c, i, owner, &dead);
             }
         }
@@ -516,17 +535,16 @@ attune_status tune_team_collect(struct tune_team *team, const struct tune_work *
     do {
         left = 0;
         for (int i = 0; i < problems->count && !is_stopped(&c); i++) {
-            const int owner = ranks_owner_of_problem(&team->ranks, i);
             bool dead = false;
-            if (!team->left_out[i] && owner != team->ranks.rank && c.turns[i] >= 0) {
-                settle(&c, i, owner, &dead);
+            if (is_others(&c, i)) {
+                settle(&c, i, ranks_owner_of_problem(&team->ranks, i), &dead);
                 left += c.turns[i] >= 0;
             }
         }
     } while (left > 0 && !is_stopped(&c));
     left = 0;
     for (int i = 0; i < problems->count; i++) {
-        left += !team->left_out[i] && ranks_owner_of_problem(&team->ranks, i) != team->ranks.rank && c.turns[i] >= 0;
+        left += is_others(&c, i);
     }
     free(c.turns);
     *not_begun = c.not_begun;

@@ -45,6 +45,10 @@ int tune_team_workers(const struct tune_team *team);
 /* for tune_options.share: NULL when alone */
 const struct tune_share *tune_team_share(const struct tune_team *team);
 
+/* Before a problem of ours begins: false when another rank took it over meanwhile, since we were late. It is not ours
+ * any more then, and tune_team_collect takes what is found of it. */
+bool tune_team_begins(struct tune_team *team, struct store *store, const struct problem_list *problems, int number);
+
 /* one line on stderr, of who we are; nothing when alone */
 void tune_team_say(const struct tune_team *team);
 
@@ -65,7 +69,7 @@ struct tune_work {
     void (*describe)(json_t *row, const struct tune_result *result);
 };
 
-/* After our own problems: waits for those of the other ranks, and tunes what nobody will. `rows` (by problem; new
+/* After our own problems: waits for those that others tune, and tunes what nobody will. `rows` (by problem; new
  * references) gets theirs; what cannot be had is added to `failures`, what nobody ended is counted. */
 attune_status tune_team_collect(struct tune_team *team, const struct tune_work *work,
                                 const struct problem_list *problems, json_t **rows, struct failures *failures,

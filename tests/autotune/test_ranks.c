@@ -515,6 +515,30 @@ static void a_journal_that_is_held_is_waited_for_longer(void **state)
     rank_watch_free(&watch);
 }
 
+static void work_that_is_claimed_held_or_ended_is_in_hand_and_what_died_is_not(void **state)
+{
+    struct place *place = *state;
+    struct journal journal;
+    struct journal_end end = {.winner = "", .complete = true};
+    char run[RANKS_RUN_BYTES], path[512];
+    ranks_journal_run(&place->ranks, "p", 1, 0, run);
+    assert_int_equal(store_journal_path(place->store, run, path, sizeof path, NULL), ATTUNE_OK);
+    assert_false(rank_is_at_work(&place->ranks, place->store, "p", 1, 0));
+    FILE *claimed = fopen(path, "w");
+    assert_non_null(claimed);
+    fclose(claimed);
+    assert_true(rank_is_at_work(&place->ranks, place->store, "p", 1, 0));
+    begin_journal(place, &journal, 1);
+    assert_true(rank_is_at_work(&place->ranks, place->store, "p", 1, 0));
+    assert_false(rank_is_at_work(&place->ranks, place->store, "p", 1, 1));
+    journal_close(&journal); /* as the system does for who is killed */
+    assert_false(rank_is_at_work(&place->ranks, place->store, "p", 1, 0));
+    assert_int_equal(journal_open(&journal, place->store, run, NULL), ATTUNE_OK);
+    journal_write_end(&journal, &end);
+    journal_close(&journal);
+    assert_true(rank_is_at_work(&place->ranks, place->store, "p", 1, 0));
+}
+
 static void whoever_is_stopped_waits_no_longer(void **state)
 {
     struct place *place = *state;
@@ -546,6 +570,7 @@ int main(void)
         cmocka_unit_test(without_times_the_first_right_one_of_the_plan_wins),
         IN_PLACE(a_journal_answers_by_its_end_and_is_lost_without_a_writer),
         IN_PLACE(a_journal_that_is_held_is_waited_for_longer),
+        IN_PLACE(work_that_is_claimed_held_or_ended_is_in_hand_and_what_died_is_not),
         IN_PLACE(whoever_is_stopped_waits_no_longer),
     };
     return cmocka_run_group_tests_name("ranks", tests, forget, NULL);

@@ -159,6 +159,25 @@ static void one_device_takes_all_in_order(void **state)
     assert_int_equal(jobs_in(&jobs, TUNE_JOB_DONE), 4);
 }
 
+static bool want_no_b(void *data, int job)
+{
+    const struct tune_jobs *jobs = data;
+    return jobs->jobs[job].problem->name[0] != 'b';
+}
+
+static void what_is_wanted_no_more_is_left(void **state)
+{
+    (void)state;
+    struct error error = {.message = ""};
+    struct tune_jobs jobs = make_jobs(3, (int[]){0}, 1, 1);
+    jobs.listener = (struct tune_listener){.data = &jobs, .wanted = want_no_b, .ended = hear_end};
+    assert_int_equal(tune_jobs_run(&jobs, &error), ATTUNE_OK);
+    assert_int_equal(script.begun, 2);
+    assert_int_equal(runs_of("b", NULL), 0);
+    assert_int_equal(jobs.jobs[1].state, TUNE_JOB_LEFT);
+    assert_int_equal(jobs_in(&jobs, TUNE_JOB_DONE), 2);
+}
+
 static void equal_devices_share_the_list(void **state)
 {
     (void)state;
@@ -310,6 +329,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_device_takes_all_in_order),
+        cmocka_unit_test(what_is_wanted_no_more_is_left),
         cmocka_unit_test(equal_devices_share_the_list),
         cmocka_unit_test(different_devices_tune_everything),
         cmocka_unit_test(a_lost_device_gives_its_problem_back),

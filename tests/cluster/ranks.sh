@@ -98,6 +98,15 @@ answers left '[r["journal"] for r in rows[0]] == [r["journal"] for r in rows[1]]
 
 answers left 'sum(not row[2]["ranks"]["adopted"] for row in rows) == 1 and [l["kind"] for l in journals()[rows[0][2]["ranks"]["journals"][0]]].count("begin") == 1' "$WORK"/left.{0,1}.json
 
+echo "what was taken over a late rank takes as it is, its own problems too"
+left() { find "$ATTUNE_CACHE/journals" -name '*.jsonl' | wc -l; }
+BEFORE=$(left)
+rank left 2/3 --problems "$WORK/five" --peer-limit 30s || fail "left: rank 2: $(cat "$WORK/left.2.err")"
+answers left '[(r["journal"], r["winner"], r["turn"]) for r in rows[0]] == [(r["journal"], r["winner"], r["turn"]) for r in rows[1]]' "$WORK"/left.{0,2}.json
+answers left 'not any(r["ranks"]["here"] for r in rows[0]) and all(r["ranks"]["adopted"] for r in rows[0])' "$WORK/left.2.json"
+[ "$(left)" = "$BEFORE" ] || fail "left: a late rank tuned again what was there"
+grep -q 'waits for' "$WORK/left.2.err" && fail "left: a late rank waits for what is there"
+
 echo "what people read tells whose a problem was and who tuned it, by the problem's name"
 export ATTUNE_CACHE=$WORK/words
 tell() { "$ATTUNE" tune --device host --job words --peer-limit 0.3s --problems "$1" --rank "$2" >"$WORK/words.txt" 2>"$WORK/words.err" || { cat "$WORK/words.err"; fail "words: rank $2"; }; }
