@@ -176,15 +176,29 @@ static void family_cost(struct generator *generator, const struct problem *probl
     }
 }
 
+static void cost_of(struct generator *generator, const struct problem *problem, double *operations, double *bytes,
+                    bool *wide)
+{
+    if (strcmp(problem->schema->family, "attention.forward") == 0) {
+        attention_cost(problem, operations, bytes, wide);
+    } else {
+        family_cost(generator, problem, operations, bytes, wide);
+    }
+}
+
+double trace_call_bytes(struct generator *generator, const struct problem *problem)
+{
+    double operations, bytes;
+    bool wide;
+    cost_of(generator, problem, &operations, &bytes, &wide);
+    return bytes;
+}
+
 double trace_call_cost(struct generator *generator, const struct problem *problem)
 {
     static const double launching = 4, bytes_a_microsecond = 1e6, narrow_rate = 1e8, wide_rate = 2e7;
-    double operations = 0, bytes = 0;
-    bool wide = false;
-    if (strcmp(problem->schema->family, "attention.forward") == 0) {
-        attention_cost(problem, &operations, &bytes, &wide);
-    } else {
-        family_cost(generator, problem, &operations, &bytes, &wide);
-    }
+    double operations, bytes;
+    bool wide;
+    cost_of(generator, problem, &operations, &bytes, &wide);
     return launching + fmax(operations / (wide ? wide_rate : narrow_rate), bytes / bytes_a_microsecond);
 }

@@ -41,5 +41,7 @@ attune_status trace_add_file(struct trace *trace, const char *path, struct error
  * Bytes are those of all tensors, each once. A family that does not tell its operations is taken to move bytes alone.
  */
 double trace_call_cost(struct generator *generator, const struct problem *problem);
+/* those bytes; 0 where nobody knows */
+double trace_call_bytes(struct generator *generator, const struct problem *problem);
 
 #endif

@@ -5,15 +5,17 @@
  *    "unreadable": [{"path", "reason"}], "unreadable_records",
  *    "results": [...]}                     one a problem and device, by device, specialisation and sizes
  * A result; "tried" counts the candidates that came to an outcome, "looks" those of them that were checked or timed:
- *   {"problem", "specialisation", "sizes": [{"name", "value"}], "device", "target", "driver", "compiler", "timed",
- *    "run", "state", "started", "seed", "listed", "tried", "looks", "strategy", "complete", "drift", "drifted",
+ *   {"problem", "name", "specialisation", "sizes": [{"name", "value"}], "device", "target", "driver", "compiler", "timed",
+ *    "run", "state", "started", "seed", "listed", "tried", "looks", "seconds", "resumed", "strategy", "complete",
+ *    "drift", "drifted",
  *    "journals", "runs": [{"run", "state", ...}],
  *    "winner", "winner_id", "default", "default_id", "winner_microseconds", "default_microseconds", "winner_spread",
- *    "speed_up", "operations", "changed": [{"name", "winner", "default"}],
+ *    "speed_up", "operations", "bytes", "changed": [{"name", "winner", "default"}],
  *    "candidates": [..],                   in the order in which they were tried, as report_candidate makes them, with
  *                                          "look_microseconds"; times 0: none taken
  *    "kinds": [..],                        as report_kind makes them, with "stands"
  *    "parameters": [..]}                   as report_parameters makes them
+ * "bytes": of all tensors, each once; 0 where nobody knows, as "operations".
  * Nothing in it is of today: the same store gives the same bytes, wherever it lies. Of several runs of one problem and
  * device that one is shown whose record a call would get: the newest complete one, else the newest.
  */

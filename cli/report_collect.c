@@ -1,5 +1,6 @@
 /* report_collect.c - a store's records and journals, brought together by problem and device. */
 #include "autotune/attention.h"
+#include "autotune/trace.h"
 #include "cli/report.h"
 
 #include <stdlib.h>
@@ -248,6 +249,8 @@ static void add_run(const struct result *result, const struct journal_reading *r
     json_set_whole(row, "listed", reading->begin.candidates);
     json_set_whole(row, "tried", reading->has_begin ? standings->tried : record != NULL ? record->tried : 0);
     json_set_whole(row, "looks", standings->looks);
+    json_set_real(row, "seconds", reading->end.seconds);
+    json_set_whole(row, "resumed", reading->resume_count);
     json_set_text(row, "strategy", reading->end.strategy);
     json_set_flag(row, "complete", record != NULL ? record->complete : reading->has_end && reading->end.complete);
     json_set_whole(row, "damaged", reading->damaged);
@@ -281,6 +284,7 @@ static attune_status describe(struct collecting *collecting, const struct result
         const struct tune_outcome *standard = default_of(collecting, result, &reading);
         json_t *row = json_object();
         json_set_text(row, "problem", result->problem);
+        json_set_text(row, "name", reading.begin.name);
         json_set_text(row, "specialisation", result->specialisation);
         json_object_set_new(row, "sizes", sizes_of(result));
         json_set_text(row, "device", result->device);
@@ -292,6 +296,8 @@ static attune_status describe(struct collecting *collecting, const struct result
         json_set_flag(row, "timed",
                       json_real_value(json_object_get(row, "winner_microseconds")) > 0.0 || standings.timed > 0);
         json_set_real(row, "operations", operations_of(collecting, &result->parsed));
+        json_set_real(row, "bytes",
+                      result->parsed.schema != NULL ? trace_call_bytes(collecting->generator, &result->parsed) : 0.0);
         report_outcomes(&reading, &standings, row);
         *described = row;
     }

@@ -52,6 +52,25 @@ function tools.teraflops(operations, microseconds)
   return tools.fixed(value, value < 9.995 and 2 or value < 99.95 and 1 or 0)
 end
 
+-- bytes that a call must move at least, by its time
+function tools.gigabytes(bytes, microseconds)
+  if bytes <= 0 or microseconds <= 0 then return "–" end
+  local value = bytes / microseconds * 1e-3
+  return value < 9.995 and tools.fixed(value, 2) or tools.whole(value + 0.5)
+end
+
+-- few queries against many keys: it is the memory that is waited for
+function tools.is_decoding(result)
+  for _, size in ipairs(result.sizes) do
+    if size.name == "seqlen_q" and size.value <= 4 and result.bytes > 0 then return true end
+  end
+  return result.operations <= 0 and result.bytes > 0
+end
+
+function tools.seconds(number)
+  return number < 9.95 and tools.fixed(number, 1) .. " s" or tools.whole(number + 0.5) .. " s"
+end
+
 function tools.count(number, one, many)
   return tools.whole(number) .. " " .. (number == 1 and one or many)
 end

@@ -168,6 +168,7 @@ bool fake_run_write(struct store *store, const struct fake_run *run)
     snprintf(begin.device, sizeof begin.device, "%s", run->device);
     snprintf(begin.target, sizeof begin.target, "%s", run->target);
     snprintf(begin.driver, sizeof begin.driver, "%s", run->driver);
+    snprintf(begin.name, sizeof begin.name, "%s", run->name != NULL ? run->name : "");
     if (good) {
         journal_write_begin(&journal, &begin);
     }

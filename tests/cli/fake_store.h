@@ -8,7 +8,8 @@
 struct fake_run {
     const char *problem; /* of attention.forward */
     const char *device, *target, *driver;
-    const char *run; /* 32 hex digits */
+    const char *run;  /* 32 hex digits */
+    const char *name; /* of the problem; NULL: none */
     int candidates;
     int looked_at;      /* the rest is not-tried; 0: all */
     double fastest;     /* microseconds, about; 0: not timed */
