@@ -119,6 +119,16 @@ static attune_status jit_compile(void *data, const struct jit_request *request, 
     return status;
 }
 
+/* a caller that seems to hang is told what it waits for */
+static void tell_tuning(const struct problem *problem, const struct tune_options *options)
+{
+    char text[PROBLEM_TEXT_BYTES] = "";
+    (void)problem_format(problem, text, NULL);
+    tell_line("ATTUNE_JIT=tune: tunes on %s for %.3g s at most, nothing is recorded for \"%s\" (ATTUNE_QUIET=1 mutes "
+              "this)",
+              options->device, options->budget_seconds, text);
+}
+
 static attune_status jit_tune(void *data, const struct jit_request *request, struct record *record, struct error *error)
 {
     struct jit *jit = data;
@@ -129,6 +139,7 @@ static attune_status jit_tune(void *data, const struct jit_request *request, str
     snprintf(device, sizeof device, strcmp(request->driver->name, "host") == 0 ? "%s" : "%s:%d", request->driver->name,
              request->ordinal);
     struct tune_options options = {.device = device,
+                                   .seed = TUNE_SEED,
                                    .device_in_use = !measurer_is_local(),
                                    .budget_seconds = request->tune_seconds > 0.0 ? request->tune_seconds : 60.0};
     memset(record, 0, sizeof *record);
@@ -142,6 +153,7 @@ static attune_status jit_tune(void *data, const struct jit_request *request, str
     }
     status = enter_generator(jit, error);
     if (status == ATTUNE_OK) {
+        tell_tuning(request->problem, &options);
         status = tune_run(jit->generator, pool, request->store, request->problem, &options, NULL, NULL, &result, error);
     }
     pthread_mutex_unlock(&jit->generator_lock);

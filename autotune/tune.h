@@ -41,6 +41,9 @@ struct tune_options {
         *stop; /* set to non-zero by a signal handler or another thread: as if the budget ended; may be NULL */
 };
 
+/* of the inputs and the order where nobody names one; also of tuning on a miss, so that --resume finds its runs */
+enum { TUNE_SEED = 1 };
+
 enum tune_stage { TUNE_COMPILE, TUNE_VERIFY, TUNE_TIME, TUNE_WAIT /* for other ranks */, TUNE_DONE };
 struct tune_progress {
     enum tune_stage stage;

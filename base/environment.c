@@ -22,7 +22,7 @@ static const struct environment_variable variables[] = {
     {"ATTUNE_HOST_WORKERS", "CPU threads that run blocks on the host device"},
     {"ATTUNE_RUNNER_ADDRESS", "the runner for verify --sanitize address"},
     {"ATTUNE_RUNNER_THREAD", "the runner for verify --sanitize thread"},
-    {"ATTUNE_QUIET", "1 mutes warnings"},
+    {"ATTUNE_QUIET", "1 mutes warnings, and the line that a miss begins to tune"},
     {"XDG_CACHE_HOME", "parent of the cache folder"},
     {"HOME", "its .cache is used without the above"},
     {"TMPDIR", "where compilers work"},

@@ -131,22 +131,41 @@ static bool first_warning(const char *key)
     return first;
 }
 
-void warn_once(const char *key, const char *format, ...)
+static bool is_quiet(void)
 {
     const char *quiet = environment_get("ATTUNE_QUIET");
-    if ((quiet && strcmp(quiet, "1") == 0) || !first_warning(key)) {
-        return;
-    }
+    return quiet && strcmp(quiet, "1") == 0;
+}
+
+static void print_line(const char *kind, const char *format, va_list arguments)
+{
     char message[ERROR_MESSAGE_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
     make_printable(message);
     for (char *c = message; *c; c++) { /* one line, whatever a path or a driver put in */
         if (*c == '\n' || *c == '\t') {
             *c = ' ';
         }
     }
-    fprintf(stderr, "attune: warning: %s\n", message);
+    fprintf(stderr, "attune: %s%s\n", kind, message);
+}
+
+void warn_once(const char *key, const char *format, ...)
+{
+    if (!is_quiet() && first_warning(key)) {
+        va_list arguments;
+        va_start(arguments, format);
+        print_line("warning: ", format, arguments);
+        va_end(arguments);
+    }
+}
+
+void tell_line(const char *format, ...)
+{
+    if (!is_quiet()) {
+        va_list arguments;
+        va_start(arguments, format);
+        print_line("", format, arguments);
+        va_end(arguments);
+    }
 }

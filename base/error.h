@@ -36,5 +36,7 @@ attune_status error_no_memory(struct error *error);
 /* one line on stderr, "attune: warning: ...", at most once a process for each `key`; thread-safe. ATTUNE_QUIET=1 mutes
  */
 void warn_once(const char *key, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* the same each time and without "warning": what begins now and may take long */
+void tell_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -417,7 +417,7 @@ static attune_status run(struct cli *cli, struct error *error)
         .budget_candidates = (int)options_whole(given, "count", 0),
         .strategy = options_text(given, "strategy"),
         .candidates = options_text(given, "candidates"),
-        .seed = options_whole(given, "seed", 1),
+        .seed = options_whole(given, "seed", TUNE_SEED),
         .candidate_seconds = options_real(given, "candidate-limit", 0),
         .retry_blocked = options_has(given, "retry-blocked"),
         .resume = options_has(given, "resume"),

@@ -1,6 +1,8 @@
 /* The miss handler through the public interface: prepare compiles once, launches of other sizes need no compile, tuning
  * on a miss leaves a record, forbid refuses. Results are compared with the fp64 reference. */
 #include "attention_cases.h"
+#include "autotune/history.h"
+#include "autotune/tune.h"
 #include "base/files.h"
 #include "cache/store.h"
 #include "generator/compiler.h"
@@ -16,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -286,6 +289,30 @@ static void decoding_and_prefill_have_defaults_of_their_own(void **state)
     close_place(&later, true);
 }
 
+/* stderr goes into a file meanwhile */
+struct hearing {
+    FILE *file;
+    int before;
+};
+
+static struct hearing hear_begin(void)
+{
+    struct hearing hearing = {.file = tmpfile(), .before = dup(STDERR_FILENO)};
+    assert_non_null(hearing.file);
+    assert_true(hearing.before >= 0 && dup2(fileno(hearing.file), STDERR_FILENO) >= 0);
+    return hearing;
+}
+
+static void hear_end(struct hearing *hearing, char *text, size_t bytes)
+{
+    fflush(stderr);
+    assert_true(dup2(hearing->before, STDERR_FILENO) >= 0);
+    close(hearing->before);
+    rewind(hearing->file);
+    text[fread(text, 1, bytes - 1, hearing->file)] = '\0';
+    fclose(hearing->file);
+}
+
 static void a_miss_in_tune_mode_leaves_an_exact_record(void **state)
 {
     (void)state;
@@ -293,7 +320,13 @@ static void a_miss_in_tune_mode_leaves_an_exact_record(void **state)
     attune_problem *problem;
     open_place(&place, NULL, ATTUNE_JIT_TUNE);
     parse(&place, "attention.forward dtype=f16 heads=1 seqlen_q=9 seqlen_k=20 head_dim=16", &problem);
+    char told[4096];
+    struct hearing hearing = hear_begin();
     attune_plan *plan = prepare(&place, problem);
+    hear_end(&hearing, told, sizeof told);
+    assert_non_null(strstr(told, "attune: ATTUNE_JIT=tune: tunes on host for 5 s at most"));
+    assert_non_null(strstr(told, " seqlen_q=9 "));
+    assert_non_null(strstr(told, "ATTUNE_QUIET=1"));
     attune_plan_info info = {.size = sizeof info};
     assert_int_equal(attune_plan_describe(plan, &info), ATTUNE_OK);
     assert_int_equal(info.rung, ATTUNE_RUNG_EXACT);
@@ -302,7 +335,17 @@ static void a_miss_in_tune_mode_leaves_an_exact_record(void **state)
     launch_is_right(&place, plan, &a, INPUT_NORMAL, 1);
     attune_plan_destroy(plan);
     attune_problem_destroy(problem);
-    close_place(&place, true);
+    close_place(&place, false);
+    /* `attune tune --resume` takes runs of its own seed */
+    struct store *store;
+    struct history history;
+    assert_int_equal(store_open(place.folder, &store, NULL), ATTUNE_OK);
+    assert_int_equal(history_read_runs(store, &history, NULL), ATTUNE_OK);
+    assert_int_equal(history.run_count, 1);
+    assert_int_equal(history.runs[0].reading.begin.seed, TUNE_SEED);
+    history_free(&history);
+    store_close(store);
+    folder_remove(place.folder);
 }
 
 static void a_named_candidate_is_made(void **state)

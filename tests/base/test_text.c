@@ -122,8 +122,11 @@ static void warnings_come_once_for_a_key_on_one_line(void **state)
         pthread_join(threads[i], NULL);
     }
     warn_once("test.other", "path %s", "/x");
+    tell_line("begins\t%d", 1);
+    tell_line("begins\t%d", 1);
     setenv("ATTUNE_QUIET", "1", 1);
     warn_once("test.quiet", "not seen");
+    tell_line("not seen");
     unsetenv("ATTUNE_QUIET");
     fflush(stderr);
     dup2(before, STDERR_FILENO);
@@ -131,7 +134,8 @@ static void warnings_come_once_for_a_key_on_one_line(void **state)
     close(ends[1]);
     assert_true(read(ends[0], text, sizeof text - 1) > 0);
     close(ends[0]);
-    assert_string_equal(text, "attune: warning: two lines\nattune: warning: path /x\n");
+    assert_string_equal(text,
+                        "attune: warning: two lines\nattune: warning: path /x\nattune: begins 1\nattune: begins 1\n");
 }
 
 static void buffers_grow_and_stay_terminated(void **state)
