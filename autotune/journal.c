@@ -29,6 +29,19 @@ static void sync_folder(const char *path)
     }
 }
 
+/* Until the file is closed; false when another process has it for good. Who only asks whether it is taken holds it for
+ * a moment. Where there are no locks nobody has one: no harm. */
+static bool take_lock(int file)
+{
+    for (int attempt = 0; attempt < 5; attempt++) {
+        if (flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+            return true;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    return false;
+}
+
 attune_status journal_open(struct journal *journal, struct store *store, const char *run, struct error *error)
 {
     *journal = (struct journal){.file = -1};
@@ -47,20 +60,8 @@ attune_status journal_open(struct journal *journal, struct store *store, const c
         return failed;
     }
     sync_folder(journal->path);
-    (void)flock(journal->file, LOCK_EX | LOCK_NB); /* for journal_is_written alone: no harm where there are no locks */
+    (void)take_lock(journal->file); /* tells others that the run lives */
     return ATTUNE_OK;
-}
-
-/* Taken for good, or by somebody else? Who only asks whether it is taken holds it for a moment. */
-static bool lock_is_others(int file)
-{
-    for (int attempt = 0; attempt < 5; attempt++) {
-        if (flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
-            return false; /* no harm where there are no locks */
-        }
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    }
-    return true;
 }
 
 static attune_status end_torn_line(struct journal *journal, const struct journal_reading *reading, struct error *error)
@@ -88,7 +89,7 @@ attune_status journal_continue(struct journal *journal, struct store *store, con
         status = error_errno(error, errno, "%s cannot be written", journal->path);
         goto out;
     }
-    if (lock_is_others(journal->file)) {
+    if (!take_lock(journal->file)) {
         *written = true;
         status = error_set(error, ATTUNE_IO, "%s is being written by another process that tunes this problem",
                            journal->path);

@@ -48,8 +48,8 @@ static bool look_at_file(const char *path, uint64_t *bytes, enum holding *holdin
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     bool there = file >= 0 && fstat(file, &facts) == 0 && S_ISREG(facts.st_mode);
     *holding = UNKNOWN;
-    if (there) { /* its writer has had its lock since before the first byte: ours, for a moment, is in nobody's way */
-        *bytes = (uint64_t)facts.st_size;
+    *bytes = there ? (uint64_t)facts.st_size : 0;
+    if (*bytes > 0) { /* its writer has had its lock since before the first byte: ours, for a moment, is in no way */
         *holding = flock(file, LOCK_SH | LOCK_NB) == 0 ? FREE : errno == EWOULDBLOCK ? HELD : UNKNOWN;
     }
     if (file >= 0) {

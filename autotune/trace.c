@@ -64,7 +64,7 @@ attune_status trace_add(struct trace *trace, const char *bytes, size_t length, s
                 trace->unreadable++;
             }
         }
-        line += size + 1;
+        line = stop != NULL ? stop + 1 : end;
     }
     return status;
 }

@@ -189,6 +189,7 @@ static attune_status open_rank(struct tuning *t, const struct journal_begin *wan
     if (status == ATTUNE_OK && !is_of_this_problem(&reading->begin, wanted)) {
         journal_close(&t->journal);
         journal_reading_free(reading);
+        t->joined = false; /* it takes no part in the job */
         status =
             error_set(error, ATTUNE_INVALID,
                       "rank %d of job '%s' was begun with another seed or on another device than now: --resume goes "

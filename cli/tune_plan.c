@@ -315,14 +315,15 @@ void tune_plan_describe(struct cli *cli, const struct tune_plan *plan, int tuned
     }
     if (plan->foreign > 0) {
         fprintf(stderr, "attune tune: --trace: %d %s not known here: %s\n", plan->foreign,
-                plan->foreign == 1 ? "problem is" : "problems are, the first of them,", plan->first_foreign.message);
+                plural(plan->foreign, "problem is", "problems are, the first of them,"), plan->first_foreign.message);
     }
     if (plan->left_out > 0) {
-        fprintf(stderr, "attune tune: --trace: %d problems with %.2f %% of the time are behind the first %d\n",
-                plan->left_out, 100 * plan->left_out_share, TUNE_PLAN_PROBLEMS_MAX);
+        fprintf(stderr, "attune tune: --trace: %d %s with %.2f %% of the time %s behind the first %d\n", plan->left_out,
+                plural(plan->left_out, "problem", "problems"), 100 * plan->left_out_share,
+                plural(plan->left_out, "is", "are"), TUNE_PLAN_PROBLEMS_MAX);
     }
     if (tuned_already > 0) {
         fprintf(stderr, "attune tune: --trace: %d %s tuned already; --retune does it again\n", tuned_already,
-                tuned_already == 1 ? "problem is" : "problems are");
+                plural(tuned_already, "problem is", "problems are"));
     }
 }

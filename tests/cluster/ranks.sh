@@ -136,6 +136,8 @@ kill -9 "${VICTIMS[@]}"
 wait "${VICTIMS[@]}" 2>/dev/null || true
 [ "$(written '"right"')" = 2 ] && [ "$(written '"end"')" = 0 ] || { cat "$WORK/victim.log"; fail "night: not in the middle"; }
 refuse "--resume goes on with it" --device host --rank 0/2 --job night
+rank night 0/2 "${N[@]}" --resume --seed 9 && fail "night: it went on with another seed"
+grep -q "with another seed" "$WORK/night.0.err" || { cat "$WORK/night.0.err"; fail "night: no word of the seed"; }
 all night 2 "${N[@]}" --resume
 R=("$WORK"/night.{0,1}.json)
 answers night 'all(row[0]["winner"] == "test.share/plain mode=8" and row[0]["complete"] and row[0]["resumed"] and row[0]["held"] == 2 for row in rows)' "${R[@]}"

@@ -111,7 +111,7 @@ static void a_stopped_run_goes_on(void **state)
     expect(&result, "half", "wrong", "never written");
     expect(&result, "fault", "crashed", "normal");
     for (int i = 1; i < 6; i++) {
-        char mode[8];
+        char mode[16];
         snprintf(mode, sizeof mode, "r%02d", i);
         expect(&result, mode, host ? "right" : "timed", "");
     }
