@@ -33,6 +33,7 @@ static json_t *describe_choice(const struct choice *choice)
     json_set_text(row, "compiler", record->compiler);
     json_set_real(row, "winner_microseconds", record->winner_microseconds);
     json_set_real(row, "default_microseconds", record->default_microseconds);
+    json_set_whole(row, "tried", record->tried);
     json_set_flag(row, "complete", record->complete);
     json_set_whole(row, "created", record->created);
     json_set_text(row, "run", record->run);
@@ -116,18 +117,31 @@ static void print_microseconds(struct table *table, const json_t *time)
     }
 }
 
+/* default records are of no search */
+static void print_search(struct table *table, const json_t *row)
+{
+    if (strcmp(text_of(row, "rung"), "default") == 0) {
+        table_cell(table, "-");
+        table_cell(table, "-");
+    } else {
+        table_cell(table, "%lld", (long long)json_integer_value(json_object_get(row, "tried")));
+        table_cell(table, "%s", json_is_true(json_object_get(row, "complete")) ? "ended" : "stopped");
+    }
+}
+
 static void print_records(const json_t *records)
 {
     struct table table;
     size_t index;
     json_t *row;
-    table_begin(&table, "  rung|>distance|>winner µs|>default µs|run|problem|note");
+    table_begin(&table, "  rung|>distance|>winner µs|>default µs|>tried|search|run|problem|note");
     json_array_foreach(records, index, row)
     {
         table_cell(&table, "  %s", text_of(row, "rung"));
         table_cell(&table, "%.2f", json_real_value(json_object_get(row, "distance")));
         print_microseconds(&table, json_object_get(row, "winner_microseconds"));
         print_microseconds(&table, json_object_get(row, "default_microseconds"));
+        print_search(&table, row);
         table_cell(&table, "%.8s", text_of(row, "run"));
         table_cell(&table, "%s", text_of(row, "problem"));
         table_cell(&table, "%s", text_of(row, "note"));
@@ -188,21 +202,6 @@ static void print(const json_t *result)
     explain_run_print(result);
 }
 
-static const char *why(const attune_plan_info *info, const struct choices *choices)
-{
-    switch (info->rung) {
-    case ATTUNE_RUNG_EXACT:
-        return choices->count > 1 && choices->items[1]->rung == ATTUNE_RUNG_EXACT
-                   ? "tuned on this device for this problem; of several runs the newest complete one"
-                   : "tuned on this device for this problem";
-    case ATTUNE_RUNG_NEAR:
-        return "not tuned for this problem; the nearest shape of the same specialisation on this device";
-    case ATTUNE_RUNG_DEFAULT:
-        return "nothing of this specialisation was tuned on this device; the default candidate is stored";
-    }
-    return "";
-}
-
 /* The compiler for the device is asked who it is, so that the notes tell what another build made; without a compiler
  * they do not. */
 static void ask_compiler(const struct session *session)
@@ -239,16 +238,34 @@ static void explain_miss(struct cli *cli)
     buffer_free(&text);
 }
 
+/* place of the record that a plan was made from; -1 without one */
+static int place_of(const struct choices *choices, const attune_plan_info *info)
+{
+    for (int i = 0; i < choices->count; i++) {
+        const struct record *record = &choices->items[i]->record;
+        char object[DIGEST_HEX_BYTES];
+        digest_hex(&record->object, object);
+        if (choices->items[i]->rung == info->rung && strcmp(object, info->object) == 0 &&
+            strcmp(record->candidate, info->candidate) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 /* the plan that a call would get, or why it gets none; `info` stays empty then */
 static attune_status explain_choice(struct cli *cli, struct session *session, const struct problem *problem,
                                     const struct choices *choices, attune_plan_info *info, struct error *error)
 {
     attune_plan *plan = NULL;
     struct error missing = {0};
+    struct buffer why = BUFFER_INIT;
     attune_status status = session_prepare(session, problem, NULL, &plan, info, &missing);
     if (status == ATTUNE_OK) {
         json_object_set_new(cli->result, "plan", describe_plan(info));
-        json_set_text(cli->result, "why", why(info, choices));
+        explain_why(choices, place_of(choices, info), info->rung, &why);
+        json_set_text(cli->result, "why", buffer_string(&why));
+        buffer_free(&why);
     } else if (status == ATTUNE_FORBIDDEN) { /* explaining compiles nothing: a miss is the answer */
         explain_miss(cli);
     } else if (status == ATTUNE_NOT_FOUND || status == ATTUNE_UNSUPPORTED) {
@@ -258,21 +275,6 @@ static attune_status explain_choice(struct cli *cli, struct session *session, co
     }
     attune_plan_destroy(plan);
     return ATTUNE_OK;
-}
-
-/* the record that a plan was made from; NULL without one */
-static const struct record *record_of(const struct choices *choices, const attune_plan_info *info)
-{
-    for (int i = 0; i < choices->count; i++) {
-        const struct record *record = &choices->items[i]->record;
-        char object[DIGEST_HEX_BYTES];
-        digest_hex(&record->object, object);
-        if (choices->items[i]->rung == info->rung && strcmp(object, info->object) == 0 &&
-            strcmp(record->candidate, info->candidate) == 0) {
-            return record;
-        }
-    }
-    return NULL;
 }
 
 static attune_status explain(struct cli *cli, struct session *session, const struct problem *problem,
@@ -320,14 +322,15 @@ static attune_status explain(struct cli *cli, struct session *session, const str
     if (status != ATTUNE_OK) {
         return status;
     }
-    const struct record *served = record_of(choices, &info);
+    const int served = place_of(choices, &info);
+    const struct record *record = served >= 0 ? &choices->items[served]->record : NULL;
     return explain_run(
         &(struct explained_run){
             .cli = cli,
             .store = session->context->store,
             .problem = problem,
             .device = &session->device->facts,
-            .record = served != NULL && served->kind == RECORD_TUNED ? served : NULL,
+            .record = record != NULL && record->kind == RECORD_TUNED ? record : NULL,
             .served = info.candidate,
             .standard = text_of(cli->result, "default"),
             .asked = options_text(&cli->options, "candidate"),
@@ -351,7 +354,11 @@ static attune_status run(struct cli *cli, struct error *error)
     choices_free(&choices);
     session_close(&session);
     if (status == ATTUNE_OK && !cli->json) {
-        print(cli->result);
+        if (json_object_get(cli->result, "candidate") != NULL) {
+            explain_candidate_print(cli->result);
+        } else {
+            print(cli->result);
+        }
     }
     return status;
 }

@@ -163,13 +163,34 @@ static void print_run(const json_t *tuning)
     }
 }
 
+void explain_candidate_print(const json_t *result)
+{
+    const json_t *candidate = json_object_get(result, "candidate"), *tuning = json_object_get(result, "tuning");
+    const double time = real_of(candidate, "microseconds"), spread = real_of(candidate, "spread");
+    const char *run = text_of(tuning, "run");
+    printf("candidate %s %s\n  %s\n", text_of(candidate, "id"), text_of(candidate, "candidate"),
+           text_of(candidate, "standing"));
+    if (time > 0.0) {
+        printf("  %.1f µs", time);
+        if (spread > 0.0) {
+            printf(", spread %.1f %%", 100.0 * spread / time);
+        }
+        printf("\n");
+    }
+    if (json_object_size(json_object_get(candidate, "changed")) > 0) {
+        struct buffer words = BUFFER_INIT;
+        changed_words(candidate, &words);
+        printf("  it differs from the winner by %s\n", buffer_string(&words));
+        buffer_free(&words);
+    }
+    if (run[0] != '\0') {
+        printf("tuning run %s of %s\n", run, text_of(result, "problem"));
+    }
+}
+
 void explain_run_print(const json_t *result)
 {
-    const json_t *tuning = json_object_get(result, "tuning"), *candidate = json_object_get(result, "candidate");
-    if (candidate != NULL) {
-        printf("\ncandidate %s %s\n  %s\n", text_of(candidate, "id"), text_of(candidate, "candidate"),
-               text_of(candidate, "standing"));
-    }
+    const json_t *tuning = json_object_get(result, "tuning");
     print_run(tuning);
     print_default(tuning);
     print_nearest(json_object_get(tuning, "nearest"));

@@ -252,6 +252,36 @@ static void say_standing(const struct telling *telling, const struct tune_outcom
     json_set_text(row, "standing", text);
 }
 
+/* an id, or its begin, that is not one candidate's */
+static attune_status refuse_digits(const struct telling *telling, const char *digits, struct error *error)
+{
+    enum { NAMED = 5 };
+    struct buffer named = BUFFER_INIT;
+    int count = 0;
+    for (int i = 0; i < telling->reading.outcome_count; i++) {
+        const struct tune_outcome *what = &telling->reading.outcomes[i].what;
+        if (telling->reading.outcomes[i].counts && strncmp(what->id, digits, strlen(digits)) == 0 && count++ < NAMED) {
+            buffer_format(&named, "\n  %s %s", what->id, what->candidate);
+        }
+    }
+    if (count > NAMED) {
+        buffer_format(&named, "\n  and %d more", count - NAMED);
+    }
+    if (!telling->read) {
+        error_set(error, ATTUNE_NOT_FOUND,
+                  "--candidate %s: there is no journal to find an id in; give the candidate by name=value", digits);
+    } else if (count == 0) {
+        error_set(error, ATTUNE_NOT_FOUND,
+                  "--candidate %s: no candidate that run %s came to has an id that begins so; give it by name=value",
+                  digits, telling->run);
+    } else {
+        error_set(error, ATTUNE_NOT_FOUND, "--candidate %s: the ids of %d candidates begin so; which one is it?%s",
+                  digits, count, buffer_string(&named));
+    }
+    buffer_free(&named);
+    return ATTUNE_NOT_FOUND;
+}
+
 /* One that no outcome names: refused by a constraint, or not among what the run looked at. */
 static attune_status judge_unknown(const struct telling *telling, const char *text, json_t *row, struct error *error)
 {
@@ -260,13 +290,8 @@ static attune_status judge_unknown(const struct telling *telling, const char *te
     struct candidate candidate;
     struct error why = {.message = ""};
     char name[CANDIDATE_TEXT_BYTES], id[CANDIDATE_ID_BYTES];
-    bool digits = strspn(text, "0123456789abcdef") == strlen(text);
-    if (digits) {
-        return error_set(
-            error, ATTUNE_NOT_FOUND,
-            "--candidate %s: %s has no candidate, or several, whose id begins so; give the whole id, or the "
-            "candidate by name=value",
-            text, telling->read ? "the journal" : "there is no journal to look into, which");
+    if (text[0] != '\0' && strspn(text, "0123456789abcdef") == strlen(text)) {
+        return refuse_digits(telling, text, error);
     }
     attune_status status = candidate_parse(asked->cli->generator, text, asked->problem, target, &candidate, error);
     if (status != ATTUNE_OK) {

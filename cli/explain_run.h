@@ -25,5 +25,10 @@ struct explained_run {
 attune_status explain_run(const struct explained_run *explained, struct error *error);
 /* the same for people, from the result */
 void explain_run_print(const json_t *result);
+/* of the candidate that was asked for, alone */
+void explain_candidate_print(const json_t *result);
+
+/* A sentence on why this record serves: `served` is its place among the choices, -1 where it is none of them. */
+void explain_why(const struct choices *choices, int served, attune_rung rung, struct buffer *text);
 
 #endif

@@ -162,10 +162,87 @@ static void one_candidate_is_told_by_name_words_or_id(void **state)
     assert_non_null(strstr(text_of(json_object_get(answer(), "candidate"), "standing"), "refused by a constraint: "));
     explain_json("000000000000");
     exits_with(EXIT_IS_FAILED);
-    assert_non_null(strstr(text_of(json_object_get(answer(), "error"), "message"), "whose id begins so"));
+    assert_non_null(strstr(text_of(json_object_get(answer(), "error"), "message"), "has an id that begins so"));
+    attune("explain", "--problem", PROBLEM, "--device", "host", "--candidate", name, NULL);
+    says("tuning run");
+    assert_null(strstr(
+        buffer_string(&attune("explain", "--problem", PROBLEM, "--device", "host", "--candidate", name, NULL)->output),
+        "records considered")); /* the answer alone */
     explain_json("colour=blue");
     exits_with(EXIT_IS_USAGE);
     assert_non_null(strstr(text_of(json_object_get(answer(), "error"), "message"), "colour"));
+}
+
+/* the first digits of an id are enough while they are one candidate's; else all that it may be are named */
+static void digits_of_several_ids_name_them(void **state)
+{
+    (void)state;
+    if (!tuned(NULL)) {
+        skip();
+    }
+    char path[4096], digit[2] = "";
+    struct buffer text = BUFFER_INIT;
+    struct journal_reading reading;
+    struct error error = {.message = ""};
+    int most = 0;
+    journal_path(path);
+    assert_int_equal(file_read(path, 1 << 20, &text, &error), ATTUNE_OK);
+    assert_int_equal(journal_read(buffer_string(&text), text.length, &reading, &error), ATTUNE_OK);
+    for (const char *at = "0123456789abcdef"; *at != '\0'; at++) {
+        int count = 0;
+        for (int i = 0; i < reading.outcome_count; i++) {
+            count += reading.outcomes[i].what.id[0] == *at;
+        }
+        if (count > most) {
+            most = count;
+            digit[0] = *at;
+        }
+    }
+    assert_in_range(most, 2, 5);
+    explain_json(digit);
+    exits_with(EXIT_IS_FAILED);
+    const char *message = text_of(json_object_get(answer(), "error"), "message");
+    for (int i = 0; i < reading.outcome_count; i++) {
+        const struct tune_outcome *what = &reading.outcomes[i].what;
+        assert_true((strstr(message, what->candidate) != NULL) == (what->id[0] == digit[0]));
+    }
+    assert_non_null(strstr(message, "candidates begin so; which one is it?"));
+    journal_reading_free(&reading);
+    buffer_free(&text);
+}
+
+static void tune_again(const char *option, const char *value)
+{
+    attune("tune", "--problem", PROBLEM, "--device", "host", option, value, NULL);
+    exits_with(EXIT_IS_DONE);
+}
+
+static void which_of_several_runs_serves_is_said_as_it_is(void **state)
+{
+    (void)state;
+    if (!tuned("2")) {
+        skip();
+    }
+    static const char *const sentences[] = {
+        "tuned on this device for this problem, by a run that was stopped before its search came to its end",
+        "tuned on this device for this problem; of 2 runs, none of which came to its end, the one that tried most",
+        "tuned on this device for this problem; of 3 runs the only one that came to its end",
+        "tuned on this device for this problem; of 4 runs, 2 of which came to their end, the newest of these"};
+    for (int i = 0; i < 4; i++) {
+        if (i > 0) {
+            tune_again(i == 1 ? "--count" : "--seed", i == 1 ? "3" : i == 2 ? "4" : "5");
+        }
+        explain_json(NULL);
+        exits_with(EXIT_IS_DONE);
+        const char *why = text_of(answer(), "why");
+        if (strncmp(why, sentences[i], strlen(sentences[i])) != 0) {
+            fail_msg("%s", why);
+        }
+        const json_t *first = json_array_get(json_object_get(answer(), "records"), 0);
+        assert_int_equal(json_integer_value(json_object_get(first, "tried")), i == 0 ? 2 : i == 1 ? 3 : 8);
+    }
+    attune("explain", "--problem", "test.scale elements=2000 factor=3", "--device", "host", NULL);
+    says("not tuned for this problem; the nearest shape of the same specialisation on this device; of 4 runs, 2 of");
 }
 
 static void what_the_run_did_not_come_to_is_told(void **state)
@@ -275,6 +352,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_run_tells_who_is_next_and_why_others_are_out),
         cmocka_unit_test(one_candidate_is_told_by_name_words_or_id),
+        cmocka_unit_test(digits_of_several_ids_name_them),
+        cmocka_unit_test(which_of_several_runs_serves_is_said_as_it_is),
         cmocka_unit_test(what_the_run_did_not_come_to_is_told),
         cmocka_unit_test(a_journal_that_is_gone_or_damaged_is_told),
         cmocka_unit_test(a_run_without_a_record_is_told_of),

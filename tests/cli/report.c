@@ -420,7 +420,7 @@ static void a_name_and_the_rate_of_memory_are_shown(void **state)
     assert_string_equal(json_string_value(json_object_get(result, "name")), run.name);
     assert_true(json_real_value(json_object_get(result, "bytes")) == 2.0 * 8 * 64 * (2 * 1 + 2 * 1024));
     report(scratch("step"), scratch("step.html"));
-    static const char *const texts[] = {"1. llama <step>: dtype=f16", "GB/s: the bytes of all tensors, each once",
+    static const char *const texts[] = {"1. llama <step>: dtype=f16", "GB/s, where queries are few: the bytes of all tensors, each once",
                                         NULL};
     if (!page_is_whole(scratch("step.html"), texts)) {
         skip();
