@@ -55,6 +55,16 @@ void tuning_set_outcome(struct tune_outcome *outcome, const char *what, const ch
     snprintf(outcome->reason, sizeof outcome->reason, "%.500s", reason);
 }
 
+/* from here on counts are this run's own */
+static void note_held(struct tuning *t)
+{
+    struct tune_progress *counts = &t->result->counts;
+    t->settled_before = tried(counts);
+    t->looks_before = counts->held_looks = counts->looks;
+    counts->held_verified = counts->verified;
+    counts->held_timed = counts->timed;
+}
+
 static bool is_divided(const struct tuning *t)
 {
     return t->options->share != NULL && t->options->share->divided;
@@ -274,8 +284,7 @@ static attune_status look_and_choose(struct tuning *t, struct generator *generat
 {
     int winner = 0;
     attune_status status = tuning_take_over(t, generator, error);
-    t->settled_before = tried(&t->result->counts);
-    t->looks_before = t->result->counts.looks;
+    note_held(t);
     if (status == ATTUNE_OK) {
         status = tuning_search(t, generator, pool, error);
     }
@@ -315,6 +324,7 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
     attune_status status = open_device(t, generator, pool, error);
     if (result->already_done) { /* all is as the run left it */
         tuning_count_known(t);
+        note_held(t);
         result->ending = ending_of(t);
         result->counts.device_bytes = 0;
         result->counts.best_microseconds = result->record.winner_microseconds;

@@ -48,15 +48,16 @@ enum tune_stage { TUNE_COMPILE, TUNE_VERIFY, TUNE_TIME, TUNE_WAIT /* for other r
 struct tune_progress {
     enum tune_stage stage;
     int candidates, compiled, verified, wrong, failed, timed;
-    int screened_out;   /* by resources or the search's model, or so slow at the first launch that neither verification
-                           nor timing went on, or blocked */
-    int same;           /* the binary of one that was looked at before: not looked at again */
-    int looks;          /* candidates that were checked or timed */
-    int done, total;    /* of the run's candidates or looks, whichever comes to its end first */
-    bool resumed;       /* an earlier run goes on */
-    int held, invalid;  /* its outcomes: taken over; made again since their objects are others by now */
-    int reused;         /* stored objects used without compiling */
-    int other_compiler; /* of them made by another compiler */
+    int screened_out;  /* by resources or the search's model, or so slow at the first launch that neither verification
+                          nor timing went on, or blocked */
+    int same;          /* the binary of one that was looked at before: not looked at again */
+    int looks;         /* candidates that were checked or timed */
+    int done, total;   /* of the run's candidates or looks, whichever comes to its end first */
+    bool resumed;      /* an earlier run goes on */
+    int held, invalid; /* its outcomes: taken over; made again since their objects are others by now */
+    int held_verified, held_timed, held_looks; /* of those above: its, not this run's own */
+    int reused;                                /* stored objects used without compiling */
+    int other_compiler;                        /* of them made by another compiler */
     double best_microseconds, default_microseconds;
     double elapsed_seconds, left_seconds; /* left < 0: unknown */
     uint64_t device_bytes; /* device memory that verification and timing take, known from the first report on */

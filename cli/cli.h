@@ -108,11 +108,14 @@ attune_status cli_problems(struct cli *cli, struct problem_list *list, struct er
 struct failures {
     int count;
     struct error first;
+    char names[256]; /* of those that have one, with commas between, as far as there is room */
+    int unnamed;     /* all others */
 };
 /* remembers the first, and where there are several problems says each at once, "attune COMMAND: NAME: message" */
 void failures_add(struct failures *failures, const char *command, int total, const struct named_problem *item,
                   struct error *failure);
-/* ATTUNE_OK without failures; a single problem's own message; else "2 of 6 WHAT; the first: message" */
+/* ATTUNE_OK without failures; a single problem's own message; else "2 of 6 WHAT: a, b; why is told above" with
+ * the first one's status, but never ATTUNE_INVALID where some were done */
 attune_status failures_status(const struct failures *failures, int total, const char *what, struct error *error);
 
 /* the folder that results were kept in, "" when that was memory alone: a store falls back on its first failed write */

@@ -49,6 +49,8 @@ static void interrupt(int number)
     signal(number, SIG_DFL);
 }
 
+enum { NAMED_MAX = 5 }; /* problems in a sentence */
+
 /* what is shown while devices work, and kept of what they found */
 struct watch {
     const struct device_list *devices;
@@ -57,6 +59,7 @@ struct watch {
     struct tune_team *team;
     json_t **others; /* by problem; of those that other ranks tuned */
     json_t **rows;   /* by job; NULL: no result */
+    json_t *failed;  /* problem and why, of those that could not be tuned */
     int ended;       /* jobs */
     struct failures failures;
     struct progress progress;
@@ -89,8 +92,12 @@ static void say_resumed(struct watch *watch, int device, int job, const struct t
         fprintf(stderr, "nothing is left to do: %d %s, and the record is there\n", now->held,
                 plural(now->held, "outcome holds", "outcomes hold"));
     } else if (now->resumed) {
-        fprintf(stderr, "goes on: %d %s, %d of other objects than today's are made again\n", now->held,
-                plural(now->held, "outcome holds", "outcomes hold"), now->invalid);
+        fprintf(stderr, "goes on: %d %s", now->held, plural(now->held, "outcome holds", "outcomes hold"));
+        if (now->invalid > 0) {
+            fprintf(stderr, ", %d of other objects than today's %s made again", now->invalid,
+                    plural(now->invalid, "is", "are"));
+        }
+        fprintf(stderr, "\n");
     } else {
         fprintf(stderr, "no run to go on with: begins a new one\n");
     }
@@ -166,6 +173,20 @@ static bool wanted(void *data, int job)
     return tune_team_begins(watch->team, watch->jobs->store, &watch->plan->problems, number);
 }
 
+static void keep_failure(struct watch *watch, const struct named_problem *item, const struct error *error)
+{
+    char text[PROBLEM_TEXT_BYTES] = "";
+    json_t *row = json_object();
+    problem_format(&item->problem, text, NULL);
+    if (item->name[0] != '\0') {
+        json_set_text(row, "name", item->name);
+    }
+    json_set_text(row, "problem", text);
+    json_set_text(row, "status", attune_status_name(error->status));
+    json_set_text(row, "message", error->message);
+    json_array_append_new(watch->failed, row);
+}
+
 static void ended(void *data, int device, int job, attune_status status, const struct tune_result *result,
                   struct error *error)
 {
@@ -178,6 +199,7 @@ static void ended(void *data, int device, int job, attune_status status, const s
         if (has_several(watch)) {
             error_prefix(error, "%s", watch->devices->items[device].name);
         }
+        keep_failure(watch, item, error);
         failures_add(&watch->failures, "tune", watch->jobs->job_count, item, error);
         return;
     }
@@ -256,38 +278,99 @@ static bool group_is_lost(const struct tune_jobs *jobs, int group)
     return true;
 }
 
-/* What was found is kept, but not all was done that was asked: that is no success. A budget for all that ended before
- * the last of them did what was asked. */
+/* "llama", or "problem 3" of one without a name */
+static void add_name(struct buffer *text, const struct tune_plan *plan, const struct named_problem *item)
+{
+    if (item->name[0] != '\0') {
+        buffer_text(text, item->name);
+    } else {
+        buffer_format(text, "problem %d", (int)(item - plan->problems.items) + 1);
+    }
+}
+
+/* "not begun: a, b and 3 more", of jobs that wait */
+static void add_not_begun(struct buffer *text, const struct watch *watch, int waiting)
+{
+    const struct tune_jobs *jobs = watch->jobs;
+    int named = 0;
+    for (int i = 0; i < jobs->job_count && named < NAMED_MAX; i++) {
+        if (jobs->jobs[i].state == TUNE_JOB_WAITING) {
+            buffer_text(text, named++ == 0 ? "not begun: " : ", ");
+            add_name(text, watch->plan, jobs->jobs[i].problem);
+        }
+    }
+    if (waiting > named) {
+        buffer_format(text, " and %d more", waiting - named);
+    }
+}
+
+/* "a was stopped; not begun: b, c", "" when Ctrl-C left nothing undone */
+static void add_undone(struct buffer *text, const struct watch *watch, int waiting)
+{
+    for (int i = 0; i < watch->jobs->job_count; i++) {
+        const char *ending = json_string_value(json_object_get(watch->rows[i], "ending"));
+        if (ending != NULL && strcmp(ending, tune_ending_name(TUNE_INTERRUPTED)) == 0) {
+            buffer_text(text, text->length > 0 ? ", " : "");
+            add_name(text, watch->plan, watch->jobs->jobs[i].problem);
+        }
+    }
+    if (text->length > 0) {
+        buffer_text(text, " stopped before the search's end");
+    }
+    if (waiting > 0) {
+        buffer_text(text, text->length > 0 ? "; " : "");
+        add_not_begun(text, watch, waiting);
+    }
+}
+
+static int count_waiting(const struct tune_jobs *jobs, int *without_device)
+{
+    int waiting = 0;
+    *without_device = 0;
+    for (int i = 0; i < jobs->job_count; i++) {
+        if (jobs->jobs[i].state == TUNE_JOB_WAITING) {
+            waiting++;
+            *without_device += group_is_lost(jobs, jobs->jobs[i].group);
+        }
+    }
+    return waiting;
+}
+
+/* What was found is kept, but not all was done that was asked: that is no success. A budget that ended before did what
+ * was asked. */
 static attune_status judge(struct cli *cli, const struct watch *watch, struct error *error)
 {
     const struct tune_jobs *jobs = watch->jobs;
-    int waiting = 0, first = 0, without_device = 0;
-    for (int i = jobs->job_count - 1; i >= 0; i--) {
-        if (jobs->jobs[i].state == TUNE_JOB_WAITING) {
-            waiting++;
-            first = i;
-            without_device += group_is_lost(jobs, jobs->jobs[i].group);
-        }
-    }
+    struct buffer undone = BUFFER_INIT;
+    int without_device;
+    const int waiting = count_waiting(jobs, &without_device);
     const int total = tune_team_share(watch->team) != NULL ? watch->team->count : jobs->job_count;
     attune_status status = failures_status(&watch->failures, total, "problems could not be tuned", error);
-    if (waiting == 0) {
-        return status;
+    if (waiting > 0) {
+        json_set_whole(cli->result, "not_begun", waiting);
     }
-    json_set_whole(cli->result, "not_begun", waiting);
-    if (interrupted && status == ATTUNE_OK) {
-        return error_set(error, ATTUNE_TIMEOUT,
-                         "interrupted: %d of %d problems were not begun, the first of them number %d", waiting,
-                         jobs->job_count, first + 1);
+    if (interrupted) {
+        add_undone(&undone, watch, waiting);
+        if (status != ATTUNE_OK) {
+            error_prefix(error, "interrupted%s%s", undone.length > 0 ? ": " : "", buffer_string(&undone));
+        } else if (undone.length > 0) {
+            status = error_set(error, ATTUNE_TIMEOUT, "interrupted: %s; the same command with --resume goes on",
+                               buffer_string(&undone));
+        }
+    } else if (waiting > 0) {
+        add_not_begun(&undone, watch, waiting);
+        if (status != ATTUNE_OK) {
+            error_prefix(error, "%d of %d problems %s", waiting, jobs->job_count, buffer_string(&undone));
+        } else if (without_device > 0) {
+            status = error_set(error, ATTUNE_DEVICE_FAILED, "no device is left for %d of %d problems, %s",
+                               without_device, jobs->job_count, buffer_string(&undone));
+        } else {
+            fprintf(stderr, "attune tune: the budget ended before the last %d of %d problems, %s\n", waiting,
+                    jobs->job_count, buffer_string(&undone));
+        }
     }
-    if (status == ATTUNE_OK && without_device == 0) {
-        fprintf(stderr, "attune tune: the budget ended before the last %d of %d problems\n", waiting, jobs->job_count);
-        return ATTUNE_OK;
-    }
-    return status != ATTUNE_OK
-               ? error_prefix(error, "%d of %d problems were not begun", waiting, jobs->job_count)
-               : error_set(error, ATTUNE_DEVICE_FAILED, "no device is left for %d of %d problems: they were not begun",
-                           without_device, jobs->job_count);
+    buffer_free(&undone);
+    return status;
 }
 
 /* what other ranks tuned, and what they left to us */
@@ -344,6 +427,7 @@ static attune_status do_jobs(struct cli *cli, struct tune_jobs *jobs, struct wat
     jobs->listener =
         (struct tune_listener){.data = watch, .wanted = wanted, .progress = report, .ended = ended, .lost = lost};
     watch->rows = calloc((size_t)jobs->job_count + 1, sizeof(json_t *));
+    watch->failed = json_array();
     const struct compiler_options compilers = {.workers = tune_team_workers(watch->team)};
     attune_status status =
         watch->rows != NULL ? compiler_pool_create(&compilers, &jobs->pool, error) : error_no_memory(error);
@@ -359,6 +443,10 @@ static attune_status do_jobs(struct cli *cli, struct tune_jobs *jobs, struct wat
     if (status == ATTUNE_OK) {
         status = judge(cli, watch, error);
     }
+    if (json_array_size(watch->failed) > 0) {
+        json_object_set(cli->result, "failures", watch->failed);
+    }
+    json_decref(watch->failed);
     json_t *results = list_results(watch);
     json_object_set_new(cli->result, "results", results);
     json_set_text(cli->result, "store", cli_store_place(jobs->store));

@@ -315,6 +315,12 @@ void failures_add(struct failures *failures, const char *command, int total, con
     if (failures->count++ == 0) {
         failures->first = *failure;
     }
+    const size_t used = strlen(failures->names), left = sizeof failures->names - used;
+    if (item->name[0] == '\0' || strlen(item->name) + 3 > left) {
+        failures->unnamed++;
+    } else {
+        snprintf(failures->names + used, left, "%s%s", used > 0 ? ", " : "", item->name);
+    }
     if (total > 1) {
         fprintf(stderr, "attune %s: %s\n", command, failure->message);
     }
@@ -326,7 +332,15 @@ attune_status failures_status(const struct failures *failures, int total, const 
     if (failures->count == 0) {
         return ATTUNE_OK;
     }
-    return total == 1 ? error_set(error, first->status, "%s", first->message)
-                      : error_set(error, first->status, "%d of %d %s; the first: %s", failures->count, total, what,
-                                  first->message);
+    if (total == 1) {
+        return error_set(error, first->status, "%s", first->message);
+    }
+    /* usage means that nothing was done */
+    const bool some_done = failures->count < total && first->status == ATTUNE_INVALID;
+    char others[32] = "";
+    if (failures->unnamed > 0 && failures->names[0] != '\0') {
+        snprintf(others, sizeof others, " and %d more", failures->unnamed);
+    }
+    return error_set(error, some_done ? ATTUNE_UNSUPPORTED : first->status, "%d of %d %s%s%s%s; why is told above",
+                     failures->count, total, what, failures->names[0] != '\0' ? ": " : "", failures->names, others);
 }

@@ -95,11 +95,11 @@ static double tflops(double operations, double microseconds)
     return microseconds > 0 ? operations / microseconds * 1e-6 : 0;
 }
 
-/* of the time that this process tuned */
-static double per_minute(int count, const struct tune_result *result)
+/* what this run did itself, of the time that this process tuned */
+static double per_minute(int count, int held, const struct tune_result *result)
 {
     const double seconds = result->counts.elapsed_seconds - result->waited_seconds;
-    return seconds > 0 ? 60.0 * count / seconds : 0;
+    return seconds > 0 ? 60.0 * (count > held ? count - held : 0) / seconds : 0;
 }
 
 void tune_results_describe(json_t *row, const struct tune_result *result)
@@ -133,6 +133,7 @@ void tune_results_describe(json_t *row, const struct tune_result *result)
     json_set_whole(row, "from_other_compiler", counts->other_compiler);
     json_set_flag(row, "resumed", counts->resumed);
     json_set_whole(row, "held", counts->held);
+    json_set_whole(row, "held_looks", counts->held_looks);
     json_set_whole(row, "invalid", counts->invalid);
     json_set_flag(row, "already_done", result->already_done);
     json_set_flag(row, "complete", record->complete);
@@ -143,9 +144,9 @@ void tune_results_describe(json_t *row, const struct tune_result *result)
     json_set_real(row, "winner_tflops", tflops(result->operations, record->winner_microseconds));
     json_set_real(row, "default_tflops", tflops(result->operations, record->default_microseconds));
     json_set_real(row, "seconds", counts->elapsed_seconds);
-    json_set_real(row, "compiled_per_minute", per_minute(counts->compiled, result));
-    json_set_real(row, "verified_per_minute", per_minute(counts->verified, result));
-    json_set_real(row, "timed_per_minute", per_minute(counts->timed, result));
+    json_set_real(row, "compiled_per_minute", per_minute(counts->compiled, 0, result));
+    json_set_real(row, "verified_per_minute", per_minute(counts->verified, counts->held_verified, result));
+    json_set_real(row, "timed_per_minute", per_minute(counts->timed, counts->held_timed, result));
     json_set_real(row, "between_seconds", result->between_seconds);
     json_set_whole(row, "between_samples", result->between_samples);
     if (result->worker_idle >= 0.0) {
@@ -213,7 +214,7 @@ static void print_ending(const json_t *row)
     static const struct {
         const char *ending, *text;
     } texts[] = {{"complete", ""},
-                 {"count", ": as many as --count says"},
+                 {"count", ": --count asks for no more"},
                  {"budget", ": the budget ended before the others"},
                  {"interrupted", ": stopped before the others"},
                  {"device-lost", ": the device stopped answering before the others"},
@@ -226,10 +227,14 @@ static void print_ending(const json_t *row)
     }
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (strcmp(ending, texts[i].ending) == 0) {
-            printf("  %slooked at %lld of %lld candidates, strategy %s%s\n", divided ? "all ranks together " : "",
-                   (long long)json_integer_value(json_object_get(row, "looks")),
-                   (long long)json_integer_value(json_object_get(row, "candidates")),
-                   json_string_value(json_object_get(row, "strategy")), texts[i].text);
+            const long long looks = (long long)json_integer_value(json_object_get(row, "looks"));
+            const long long held = (long long)json_integer_value(json_object_get(row, "held_looks"));
+            printf("  %slooked at %lld of %lld candidates", divided ? "all ranks together " : "", looks,
+                   (long long)json_integer_value(json_object_get(row, "candidates")));
+            if (held > 0 && !divided) {
+                printf(" (%lld before, %lld now)", held, looks - held);
+            }
+            printf(", strategy %s%s\n", json_string_value(json_object_get(row, "strategy")), texts[i].text);
         }
     }
 }
@@ -240,10 +245,14 @@ static void print_speed(const json_t *row)
     const json_t *idle = json_object_get(row, "worker_idle");
     double drift = json_real_value(json_object_get(row, "drift"));
     const bool divided = json_array_size(json_object_get(json_object_get(row, "ranks"), "peers")) > 0;
-    printf("  %sin a minute: %.0f compiled, %.0f verified, %.0f timed", divided ? "this rank " : "",
-           json_real_value(json_object_get(row, "compiled_per_minute")),
-           json_real_value(json_object_get(row, "verified_per_minute")),
-           json_real_value(json_object_get(row, "timed_per_minute")));
+    const double compiled = json_real_value(json_object_get(row, "compiled_per_minute"));
+    const double verified = json_real_value(json_object_get(row, "verified_per_minute"));
+    const double in_time = json_real_value(json_object_get(row, "timed_per_minute"));
+    if (compiled + verified + in_time <= 0) { /* nothing was left to do */
+        return;
+    }
+    printf("  %sin a minute: %.0f compiled, %.0f verified, %.0f timed", divided ? "this rank " : "", compiled, verified,
+           in_time);
     if (json_is_real(idle)) {
         printf("; the device's process waited for %.1f %% of the time", 100.0 * json_real_value(idle));
     }

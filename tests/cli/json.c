@@ -297,7 +297,7 @@ static void a_count_is_told_of_all_there_are(void **state)
     attune_in_shell("export ATTUNE_CACHE=\"$ATTUNE_CACHE.count\"\n"
                     "\"$0\" tune --problem '" PROBLEM "' --device host --count 2 && \"$0\" cache journals");
     exits_with(EXIT_IS_DONE);
-    says("looked at 2 of 8 candidates, strategy exhaustive: as many as --count says");
+    says("looked at 2 of 8 candidates, strategy exhaustive: --count asks for no more");
     says("  stopped  ");
     says("  2 of 8  2 right, 1 constraint  ");
 }
@@ -312,16 +312,19 @@ static void a_run_goes_on_when_asked(void **state)
     attune_in_shell("export ATTUNE_CACHE=\"$ATTUNE_CACHE.resume\"\n"
                     "tune() { \"$0\" tune --problem '" PROBLEM "' --device host --resume \"$@\"; }\n"
                     "tune --count 2 && tune --count 3 && tune && tune --json >\"$ATTUNE_CACHE.json\"\n"
+                    "tune | grep -q minute && exit 9\n"
                     "\"$0\" cache journals --json >\"$ATTUNE_CACHE.journals.json\"");
     exits_with(EXIT_IS_DONE);
     complains("no run to go on with: begins a new one");
-    complains("goes on: 2 outcomes hold, 0 of other objects than today's are made again");
+    complains("goes on: 2 outcomes hold\n");
     complains("goes on: 3 outcomes hold");
     complains("nothing is left to do: 8 outcomes hold, and the record is there");
+    says("looked at 3 of 8 candidates (2 before, 1 now), strategy exhaustive: --count asks for no more");
     json_t *last = json_load_file(scratch("cache.resume.json"), 0, NULL);
     const json_t *row = json_array_get(json_object_get(last, "results"), 0);
     assert_true(json_is_true(json_object_get(row, "already_done")));
     assert_int_equal(json_integer_value(json_object_get(row, "held")), 8);
+    assert_true(json_real_value(json_object_get(row, "verified_per_minute")) == 0); /* what is held took no time */
     assert_string_equal(json_string_value(json_object_get(row, "ending")), "complete");
     json_t *journals = json_load_file(scratch("cache.resume.journals.json"), 0, NULL);
     const json_t *runs = json_object_get(journals, "runs"), *run = json_array_get(runs, 0);
@@ -360,7 +363,8 @@ static void an_interrupted_list_tells_what_was_not_begun(void **state)
         "done\n"
         "kill -INT $run; wait $run");
     exits_with(EXIT_IS_FAILED);
-    complains("2 of 3 problems were not begun, the first of them number 2");
+    complains("interrupted: n64 stopped before the search's end; not begun: n96, n128; the same command with --resume "
+              "goes on");
     assert_non_null(strstr(buffer_string(&result->output), "stopped before the others"));
 }
 
@@ -378,9 +382,10 @@ static void an_interrupted_run_says_that_it_was_stopped(void **state)
         "while [ $tries -lt 600 ] && ! \"$0\" cache journals | grep -q 'running .* [1-9][0-9]* right'; do\n"
         "  sleep 0.1; tries=$((tries + 1))\n"
         "done\n"
-        "kill -INT $run; wait $run || exit\n"
-        "\"$0\" cache journals --json >\"$ATTUNE_CACHE.json\"");
-    exits_with(EXIT_IS_DONE);
+        "kill -INT $run; wait $run; code=$?\n"
+        "\"$0\" cache journals --json >\"$ATTUNE_CACHE.json\"; exit $code");
+    exits_with(EXIT_IS_FAILED); /* not all was done that was asked */
+    complains("interrupted: problem 1 stopped before the search's end; the same command with --resume goes on");
     says("candidates, strategy exhaustive: stopped before the others");
     assert_null(strstr(buffer_string(&result->output), "budget"));
     json_t *after = json_load_file(scratch("cache.stopped.json"), 0, NULL);

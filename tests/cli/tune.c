@@ -303,7 +303,7 @@ static void a_budget_of_all_ends_before_the_last(void **state)
     exits_with(EXIT_IS_DONE); /* the largest share had it all */
     assert_int_equal(json_array_size(json_object_get(answer(), "results")), 1);
     assert_int_equal(whole_at(answer(), "not_begun"), 2);
-    complains("the budget ended before the last 2 of 3 problems");
+    complains("the budget ended before the last 2 of 3 problems, not begun: ");
 }
 
 /* from the launches of a program to the plan */

@@ -91,6 +91,27 @@ static void a_nan_is_an_infinite_error_in_every_place(void **state)
     says("  inf  normal inputs: y: element 3: nan");
 }
 
+/* 2 says that nothing was done */
+static void a_refused_problem_of_a_list_is_no_usage_error(void **state)
+{
+    (void)state;
+    static const char large[] = "attention.forward heads=64 seqlen_q=16384 head_dim=128";
+    struct error error = {0};
+    if (!host_compiler_is_there()) {
+        skip();
+    }
+    attune("verify", "--device", "host", "--problem", large, NULL);
+    exits_with(EXIT_IS_USAGE);
+    char text[512];
+    snprintf(text, sizeof text, "large: %s\nsmall: " FAULT("none") "\n", large);
+    assert_int_equal(file_write(scratch("problems"), text, strlen(text), &error), ATTUNE_OK);
+    attune("verify", "--device", "host", "--problems", scratch("problems"), NULL);
+    exits_with(EXIT_IS_FAILED);
+    says("small: 1 of 1 right");
+    complains("attune verify: large: the problem takes ");
+    complains("1 of 2 problems failed: large; why is told above");
+}
+
 static void a_problem_that_fails_stops_no_other(void **state)
 {
     (void)state;
@@ -112,7 +133,7 @@ static void a_problem_that_fails_stops_no_other(void **state)
     assert_null(json_object_get(result_at(3), "error"));
     assert_int_equal(json_integer_value(json_object_get(result_at(3), "right")), 1);
     assert_string_equal(status_of(answer()), "wrong numbers");
-    complains("3 of 4 problems failed; the first: first: ");
+    complains("3 of 4 problems failed: first, second and 1 more; why is told above");
     attune("verify", "--device", "host", "--problems", scratch("problems"), NULL);
     exits_with(EXIT_IS_WRONG);
     says("last: 1 of 1 right");
@@ -156,6 +177,7 @@ int main(void)
         cmocka_unit_test(every_failed_check_is_a_row_with_its_reason),
         cmocka_unit_test(sanitizers_reports_are_shown),
         cmocka_unit_test(a_nan_is_an_infinite_error_in_every_place),
+        cmocka_unit_test(a_refused_problem_of_a_list_is_no_usage_error),
         cmocka_unit_test(a_problem_that_fails_stops_no_other),
         cmocka_unit_test(companions_are_counted_and_refused_where_there_are_none),
     };
