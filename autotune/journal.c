@@ -29,11 +29,11 @@ static void sync_folder(const char *path)
     }
 }
 
-/* Until the file is closed; false when another process has it for good. Who only asks whether it is taken holds it for
+/* Until the file is closed; false when another process keeps it so long. Who only asks whether it is taken holds it for
  * a moment. Where there are no locks nobody has one: no harm. */
-static bool take_lock(int file)
+static bool take_lock(int file, double seconds)
 {
-    for (int attempt = 0; attempt < 5; attempt++) {
+    for (int attempt = 0; attempt < seconds / 0.02; attempt++) {
         if (flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
             return true;
         }
@@ -60,7 +60,7 @@ attune_status journal_open(struct journal *journal, struct store *store, const c
         return failed;
     }
     sync_folder(journal->path);
-    (void)take_lock(journal->file); /* tells others that the run lives */
+    (void)take_lock(journal->file, 1.0); /* tells others that the run lives */
     return ATTUNE_OK;
 }
 
@@ -89,7 +89,7 @@ attune_status journal_continue(struct journal *journal, struct store *store, con
         status = error_errno(error, errno, "%s cannot be written", journal->path);
         goto out;
     }
-    if (!take_lock(journal->file)) {
+    if (!take_lock(journal->file, 0.1)) {
         *written = true;
         status = error_set(error, ATTUNE_IO, "%s is being written by another process that tunes this problem",
                            journal->path);

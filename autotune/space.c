@@ -57,6 +57,34 @@ static attune_status publish_if_default(struct store *store, const struct target
     return status;
 }
 
+static void count_job(struct space_result *result, const struct object_job *job)
+{
+    if (job->status != ATTUNE_OK) {
+        result->failed++;
+        return;
+    }
+    result->compiled += !job->reused;
+    result->reused += job->reused;
+    result->spilling += job->resources.scratch_bytes > 0;
+    count_values(result, &job->candidate);
+}
+
+/* at least one job has been counted */
+static void tell(const struct space_result *result, tune_report report, void *data)
+{
+    const int done = result->compiled + result->reused + result->failed;
+    const struct tune_progress progress = {.stage = TUNE_COMPILE,
+                                           .candidates = result->candidates,
+                                           .compiled = result->compiled,
+                                           .reused = result->reused,
+                                           .failed = result->failed,
+                                           .elapsed_seconds = result->seconds,
+                                           .left_seconds = result->seconds / done * (result->candidates - done)};
+    if (report != NULL) {
+        report(data, &progress);
+    }
+}
+
 attune_status tune_compile_space(struct generator *generator, struct compiler_pool *pool, struct store *store,
                                  const struct problem *problem, const struct target *target,
                                  const char *candidates_file, tune_report report, void *data,
@@ -65,7 +93,6 @@ attune_status tune_compile_space(struct generator *generator, struct compiler_po
     struct candidate_list list;
     struct object_road road;
     struct pipeline *pipeline = NULL;
-    struct tune_progress progress = {.stage = TUNE_COMPILE, .left_seconds = -1.0};
     const struct object_job *job;
     struct digest *digests = NULL;
     int objects = 0;
@@ -88,32 +115,18 @@ attune_status tune_compile_space(struct generator *generator, struct compiler_po
                                  &pipeline, error);
     }
     candidate_format(&list.items[0], standard); /* the order begins with the default */
-    result->candidates = progress.candidates = list.count;
+    result->candidates = list.count;
     while (status == ATTUNE_OK && (job = pipeline_next(pipeline)) != NULL) {
-        if (job->status != ATTUNE_OK) {
-            result->failed++;
-            if (first_status == ATTUNE_OK) {
-                first_status = job->status;
-                memcpy(first, job->message, sizeof first);
-            }
-        } else {
-            result->compiled += !job->reused;
-            result->reused += job->reused;
-            result->spilling += job->resources.scratch_bytes > 0;
-            count_values(result, &job->candidate);
+        count_job(result, job);
+        if (job->status == ATTUNE_OK) {
             digest_of(job->bytes.data, job->bytes.length, &digests[objects++]);
             status = publish_if_default(store, target, problem, standard, job, error);
+        } else if (first_status == ATTUNE_OK) {
+            first_status = job->status;
+            memcpy(first, job->message, sizeof first);
         }
         result->seconds = clock_seconds() - begin;
-        progress.compiled = result->compiled;
-        progress.reused = result->reused;
-        progress.failed = result->failed;
-        progress.elapsed_seconds = result->seconds;
-        int looked = result->compiled + result->reused + result->failed;
-        progress.left_seconds = result->seconds / looked * (list.count - looked);
-        if (report != NULL) {
-            report(data, &progress);
-        }
+        tell(result, report, data);
     }
     if (status == ATTUNE_OK && result->failed == list.count && list.count > 0) {
         status = error_set(error, first_status, "all %d candidates failed; the first: %s", list.count, first);

@@ -7,6 +7,8 @@
 #include "base/files.h"
 #include "cache/store.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -539,6 +542,32 @@ static void work_that_is_claimed_held_or_ended_is_in_hand_and_what_died_is_not(v
     assert_true(rank_is_at_work(&place->ranks, place->store, "p", 1, 0));
 }
 
+static void *let_go(void *data)
+{
+    usleep(5000);
+    close(*(int *)data);
+    return NULL;
+}
+
+static void who_looks_as_a_journal_is_opened_does_not_take_its_lock(void **state)
+{
+    struct place *place = *state;
+    struct journal journal;
+    char run[RANKS_RUN_BYTES], path[512];
+    pthread_t thread;
+    ranks_journal_run(&place->ranks, "p", 1, 0, run);
+    assert_int_equal(store_journal_path(place->store, run, path, sizeof path, NULL), ATTUNE_OK);
+    int file = open(path, O_RDWR | O_CREAT, 0600);
+    assert_true(file >= 0);
+    assert_int_equal(flock(file, LOCK_SH), 0);
+    assert_int_equal(pthread_create(&thread, NULL, let_go, &file), 0);
+    begin_journal(place, &journal, 1);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(journal_is_written(path));
+    journal_close(&journal);
+    assert_false(journal_is_written(path));
+}
+
 static void whoever_is_stopped_waits_no_longer(void **state)
 {
     struct place *place = *state;
@@ -571,6 +600,7 @@ int main(void)
         IN_PLACE(a_journal_answers_by_its_end_and_is_lost_without_a_writer),
         IN_PLACE(a_journal_that_is_held_is_waited_for_longer),
         IN_PLACE(work_that_is_claimed_held_or_ended_is_in_hand_and_what_died_is_not),
+        IN_PLACE(who_looks_as_a_journal_is_opened_does_not_take_its_lock),
         IN_PLACE(whoever_is_stopped_waits_no_longer),
     };
     return cmocka_run_group_tests_name("ranks", tests, forget, NULL);
