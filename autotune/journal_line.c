@@ -3,6 +3,7 @@
  */
 #include "autotune/journal_line.h"
 
+#include "base/control.h"
 #include "base/digest.h"
 #include "base/locale.h"
 #include "base/text_json.h"
@@ -25,6 +26,7 @@ enum value_kind {
     VALUE_TIME,   /* int64_t, 0 and above */
     VALUE_BITS,   /* uint64_t, as the integer of the same bits */
     VALUE_REAL,   /* double, 0 to real_max */
+    VALUE_TIMED,  /* double, microseconds: time_min to real_max, or 0: not timed */
     VALUE_FLAG    /* bool */
 };
 
@@ -36,6 +38,7 @@ struct line_field {
 };
 
 static const double real_max = 1e15; /* thirty years in microseconds */
+static const double time_min = 1e-3; /* a few clocks: no kernel is launched in it */
 static const char *const stages[] = {[JOURNAL_FIRST] = "first", [JOURNAL_FINAL] = "final"};
 
 #define ROW(type, member, name, kind, optional)                                                                        \
@@ -78,7 +81,7 @@ static const struct line_field outcome_fields[] = {
     ROW(journal_outcome, what.candidate, "candidate", VALUE_TEXT, false),
     ROW(journal_outcome, what.outcome, "outcome", VALUE_WORD, false),
     ROW(journal_outcome, what.reason, "reason", VALUE_PROSE, false),
-    ROW(journal_outcome, what.microseconds, "microseconds", VALUE_REAL, false),
+    ROW(journal_outcome, what.microseconds, "microseconds", VALUE_TIMED, false),
     ROW(journal_outcome, what.spread, "spread", VALUE_REAL, false),
     ROW(journal_outcome, what.registers, "registers", VALUE_AMOUNT, false),
     ROW(journal_outcome, what.scratch_bytes, "scratch_bytes", VALUE_AMOUNT, false),
@@ -93,8 +96,8 @@ static const struct line_field end_fields[] = {
     ROW(journal_end, winner, "winner", VALUE_TEXT, false),
     ROW(journal_end, complete, "complete", VALUE_FLAG, false),
     ROW(journal_end, seconds, "seconds", VALUE_REAL, false),
-    ROW(journal_end, winner_microseconds, "winner_microseconds", VALUE_REAL, false),
-    ROW(journal_end, default_microseconds, "default_microseconds", VALUE_REAL, false),
+    ROW(journal_end, winner_microseconds, "winner_microseconds", VALUE_TIMED, false),
+    ROW(journal_end, default_microseconds, "default_microseconds", VALUE_TIMED, false),
     ROW(journal_end, tried, "tried", VALUE_COUNT, false),
     ROW(journal_end, verified, "verified", VALUE_COUNT, false),
     ROW(journal_end, rejected, "rejected", VALUE_COUNT, false),
@@ -112,13 +115,6 @@ static const struct {
     [JOURNAL_END] = {"end", end_fields},
 };
 
-/* length of the control character at `at`, 0 when there is none: C0, DEL, and C1 as UTF-8 */
-static size_t control_length(const char *at)
-{
-    unsigned char byte = (unsigned char)at[0], next = byte != 0 ? (unsigned char)at[1] : 0;
-    return byte == 0xc2 && next >= 0x80 && next < 0xa0 ? 2 : byte < 0x20 || byte == 0x7f ? 1 : 0;
-}
-
 /* ------------------------------------------------------------------------------------------------ writing */
 
 static json_t *text_value(const struct line_field *field, const char *text)
@@ -129,10 +125,7 @@ static json_t *text_value(const struct line_field *field, const char *text)
     }
     char *plain = strdup(json_string_value(value)); /* UTF-8 by now */
     for (char *at = plain; at != NULL && *at != '\0'; at++) {
-        size_t length = control_length(at);
-        if (length > 0) {
-            memset(at, '?', length);
-        }
+        memset(at, '?', control_length(at));
     }
     json_decref(value);
     value = plain != NULL ? json_string(plain) : NULL;
@@ -160,9 +153,10 @@ static json_t *field_value(const struct line_field *field, const void *at)
         return json_integer(*(const int64_t *)at);
     case VALUE_BITS:
         return json_integer((json_int_t) * (const uint64_t *)at);
-    case VALUE_REAL: {
-        double real = *(const double *)at;
-        return json_real(isfinite(real) && real > 0.0 ? fmin(real, real_max) : 0.0);
+    case VALUE_REAL:
+    case VALUE_TIMED: {
+        double real = *(const double *)at, least = field->kind == VALUE_TIMED ? time_min : 0.0;
+        return json_real(isfinite(real) && real >= least ? fmin(real, real_max) : 0.0);
     }
     case VALUE_FLAG:
         return json_boolean(*(const bool *)at);
@@ -267,8 +261,10 @@ static bool read_field(const json_t *value, const struct line_field *field, void
         *(uint64_t *)into = (uint64_t)json_integer_value(value);
         return json_is_integer(value);
     case VALUE_REAL:
+    case VALUE_TIMED:
         *(double *)into = real;
-        return json_is_number(value) && real >= 0.0 && real <= real_max;
+        return json_is_number(value) && real >= 0.0 && real <= real_max &&
+               (field->kind == VALUE_REAL || real == 0.0 || real >= time_min);
     case VALUE_FLAG:
         *(bool *)into = json_is_true(value);
         return json_is_boolean(value);

@@ -1,6 +1,7 @@
 /* ranks.c - see ranks.h. One table says which variables each launcher sets. */
 #include "autotune/ranks.h"
 
+#include "base/control.h"
 #include "base/digest.h"
 #include "base/environment.h"
 
@@ -66,7 +67,7 @@ static attune_status check_job(const char *what, const char *job, struct error *
 {
     size_t length = strlen(job);
     for (size_t i = 0; i < length; i++) {
-        if (iscntrl((unsigned char)job[i])) {
+        if (control_length(job + i) > 0) {
             return error_set(error, ATTUNE_INVALID, "%s has a control character in it", what);
         }
     }

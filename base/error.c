@@ -1,6 +1,7 @@
 /* error.c - errors and one-time warnings. */
 #include "base/error.h"
 
+#include "base/control.h"
 #include "base/environment.h"
 
 #include <errno.h>
@@ -11,25 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a message quotes may come from a foreign file, and messages end on terminals: control characters, C1's two-byte
- * forms among them, are written as \x1b. Lines and tabs stay, for compilers' logs. Cut at the end when it grows too
- * long.
- */
+/* What a message quotes may come from a foreign file, and messages end on terminals: control characters are written as
+ * \x1b, C1's by their second byte. Lines and tabs stay, for compilers' logs. Cut at the end when it
+ * grows too long. */
 static void make_printable(char text[ERROR_MESSAGE_BYTES])
 {
     char shown[ERROR_MESSAGE_BYTES];
     size_t used = 0;
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        bool second_set = c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
-        bool control = (*c < ' ' && *c != '\n' && *c != '\t') || *c == 0x7f || second_set;
-        if (used + (control ? 4 : 1) >= sizeof shown) {
+    for (const char *c = text; *c != '\0'; c++) {
+        const size_t control = *c != '\n' && *c != '\t' ? control_length(c) : 0, first = (unsigned char)*c == 0xc2;
+        if (used + (control > 0 ? 4 * control : 1) >= sizeof shown) {
             break;
         }
-        if (control) {
-            c += second_set;
-            used += (size_t)snprintf(shown + used, sizeof shown - used, "\\x%02x", *c);
+        for (size_t i = first; i < control; i++) {
+            used += (size_t)snprintf(shown + used, sizeof shown - used, "\\x%02x", (unsigned char)c[i]);
+        }
+        if (control > 0) {
+            c += control - 1;
         } else {
-            shown[used++] = (char)*c;
+            shown[used++] = *c;
         }
     }
     shown[used] = '\0';

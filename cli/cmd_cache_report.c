@@ -48,6 +48,9 @@ static attune_status make_page(struct cli *cli, const json_t *data, struct buffe
         status = generator_render(cli->generator, "report/foot.html", head, page, error);
     }
     json_decref(head);
+    if (status == ATTUNE_INVALID) { /* nothing that was asked for is wrong */
+        status = error_set(error, ATTUNE_INTERNAL, "the page's own template fails: %s", error->message);
+    }
     return status;
 }
 

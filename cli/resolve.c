@@ -1,6 +1,7 @@
 /* resolve.c - from the command line's words to problems, targets and candidates. */
 #include "cli/cli.h"
 
+#include "base/control.h"
 #include "base/files.h"
 
 #include <stdlib.h>
@@ -148,7 +149,7 @@ static attune_status split_name(char *line, char name[PROBLEM_NAME_BYTES], const
         return ATTUNE_OK;
     }
     for (size_t i = 0; i < length; i++) {
-        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f) {
+        if (control_length(line + i) > 0) {
             return error_set(error, ATTUNE_INVALID, "the name before the colon holds a control character");
         }
     }

@@ -1,6 +1,8 @@
 /* table.c - aligned tables; see table.h. */
 #include "cli/table.h"
 
+#include "base/control.h"
+
 #include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -51,13 +53,8 @@ void table_begin(struct table *table, const char *headings)
 
 void text_make_plain(char *text)
 {
-    for (unsigned char *at = (unsigned char *)text; *at != '\0'; at++) {
-        if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0) { /* C1's two-byte UTF-8 form */
-            *at++ = '?';
-            *at = '?';
-        } else if (*at < ' ' || *at == 0x7f) {
-            *at = '?';
-        }
+    for (char *at = text; *at != '\0'; at++) {
+        memset(at, '?', control_length(at));
     }
 }
 

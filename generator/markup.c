@@ -21,10 +21,15 @@ static size_t character(const unsigned char *at, size_t left, uint32_t *code)
     return *code < least[length] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : length;
 }
 
+/* neither a control character, of writing direction too (control.h), nor one that is for no text */
 static bool is_legal(uint32_t code)
 {
     if (code < 0x20 || (code >= 0x7f && code < 0xa0)) {
         return code == '\n' || code == '\t';
+    }
+    if (code == 0x61c || code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
+        (code >= 0x2066 && code <= 0x2069)) {
+        return false;
     }
     return (code & 0xfffe) != 0xfffe && !(code >= 0xfdd0 && code <= 0xfdef);
 }

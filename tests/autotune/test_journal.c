@@ -100,7 +100,8 @@ static void what_the_tuner_wrote_is_read_back(void **state)
     assert_int_equal(
         problem_parse(generator_schema(parts->generator, "attention.forward"), problem_text, &problem, &error),
         ATTUNE_OK);
-    const struct tune_options options = {.device = "host", .budget_candidates = 4, .seed = 0xfedcba9876543210, .name = "small"};
+    const struct tune_options options = {
+        .device = "host", .budget_candidates = 4, .seed = 0xfedcba9876543210, .name = "small"};
     attune_status status =
         tune_run(parts->generator, parts->pool, parts->store, &problem, &options, NULL, NULL, &result, &error);
     if (status == ATTUNE_NO_TOOLCHAIN) {
@@ -173,7 +174,7 @@ static void odd_values_come_back_as_what_is_nearest(void **state)
     struct journal_begin begin = a_begin();
     struct tune_outcome outcome = outcome_of("t/a name=\"\xc3\xa9\"", "timed", 1234567.5);
     snprintf(begin.device, sizeof begin.device, "card\x1b[2J\xff\xc2\x9bz");
-    snprintf(begin.name, sizeof begin.name, "llama \"3\"\n");
+    snprintf(begin.name, sizeof begin.name, "llama \"3\"\n\u202e");
     begin.space = INT32_MAX;
     snprintf(outcome.reason, sizeof outcome.reason, "two\nlines\x01 \xff");
     outcome.spread = NAN;
@@ -195,7 +196,7 @@ static void odd_values_come_back_as_what_is_nearest(void **state)
     assert_int_equal(reading.damaged, 0);
     assert_string_equal(reading.begin.device, "card?[2J???z"); /* no UTF-8: byte by byte */
     assert_true(reading.begin.seed == UINT64_MAX);
-    assert_string_equal(reading.begin.name, "llama \"3\"?");
+    assert_string_equal(reading.begin.name, "llama \"3\"????");
     assert_int_equal(reading.begin.space, INT32_MAX);
     assert_int_equal(reading.outcome_count, 1);
     assert_string_equal(reading.outcomes[0].what.candidate, outcome.candidate);
@@ -210,6 +211,37 @@ static void odd_values_come_back_as_what_is_nearest(void **state)
     journal_reading_free(&reading);
     buffer_free(&text);
     assert_int_equal(unlink(journal.path), 0);
+}
+
+/* a time that no device takes is no time, whoever wrote it: ratios of times stay numbers */
+static void a_line_with_an_impossible_time_is_damaged(void **state)
+{
+    static const struct {
+        const char *as;
+        int damaged;
+    } times[] = {{"12.5", 0}, {"0", 0},      {"1e-3", 0},     {"1e15", 0},  {"1e-310", 1},
+                 {"1e-4", 1}, {"1e-300", 1}, {"1.001e15", 1}, {"1e300", 1}, {"-1", 1}};
+    (void)state;
+    size_t length;
+    char *journal = a_journal(&length);
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        static const char *const fields[] = {"\"microseconds\":12.5", "\"winner_microseconds\":7.125"};
+        for (size_t f = 0; f < 2; f++) {
+            struct buffer text = BUFFER_INIT;
+            struct journal_reading reading;
+            const char *at = strstr(journal, fields[f]);
+            assert_non_null(at);
+            const char *value = strchr(at, ':') + 1;
+            buffer_append(&text, journal, (size_t)(value - journal));
+            buffer_text(&text, times[i].as);
+            buffer_text(&text, at + strlen(fields[f]));
+            read_text(text.data, text.length, &reading);
+            assert_int_equal(reading.damaged, times[i].damaged);
+            journal_reading_free(&reading);
+            buffer_free(&text);
+        }
+    }
+    free(journal);
 }
 
 static void a_journal_cut_at_any_byte_keeps_its_whole_lines(void **state)
@@ -523,6 +555,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_tuner_wrote_is_read_back),
         cmocka_unit_test(odd_values_come_back_as_what_is_nearest),
+        cmocka_unit_test(a_line_with_an_impossible_time_is_damaged),
         cmocka_unit_test(a_journal_cut_at_any_byte_keeps_its_whole_lines),
         cmocka_unit_test(the_last_outcome_of_a_candidate_counts),
         cmocka_unit_test(a_run_that_goes_on_appends_to_its_journal),

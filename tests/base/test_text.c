@@ -66,6 +66,11 @@ static void quoted_control_characters_are_written_out(void **state)
               "c\n\td\xc3\xa9");
     assert_string_equal(error.message, "a\\x1b[31mb\\x7f\\x0d\\x9b"
                                        "c\n\td\xc3\xa9");
+    error_set(&error, ATTUNE_INVALID, "a\u202eb\u200fc\u2069d\u061c");
+    assert_string_equal(error.message, "a\\xe2\\x80\\xaeb\\xe2\\x80\\x8fc\\xe2\\x81\\xa9d\\xd8\\x9c");
+    error_set(&error, ATTUNE_INVALID, "\u2013 \u2065 \u206a \u202f \u200d"); /* their neighbours */
+    assert_string_equal(error.message, "\u2013 \u2065 \u206a \u202f \u200d");
+    error_set(&error, ATTUNE_INVALID, "a\x1b");
     error_prefix(&error, "\x07");
     assert_int_equal(strncmp(error.message, "\\x07: a\\x1b", 10), 0);
     memset(text, 1, sizeof text - 1);

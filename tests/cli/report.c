@@ -17,9 +17,10 @@
 #define RUN "0123456789abcdef0123456789abcdef"
 
 /* XML and scripts in every way that a text can hold them */
-static const char hostile[] =
-    "</style></script><script>alert(1)</script> <img src=x onerror=alert(1)> \"' & &amp; ]]> <!-- "
-    "${d} % --> \xe2\x80\xae";
+#define HOSTILE                                                                                                        \
+    "</style></script><script>alert(1)</script> <img src=x onerror=alert(1)> \"' & &amp; ]]> <!-- "                    \
+    "${d} % --> "
+static const char hostile[] = HOSTILE "\xe2\x80\xae", hostile_as_shown[] = HOSTILE "\xef\xbf\xbd";
 
 static struct store *open_store(const char *folder)
 {
@@ -208,7 +209,7 @@ static void no_text_of_a_store_is_more_than_text(void **state)
     assert_null(strstr(page, "<img"));
     assert_null(strstr(page, "<!-- "));
     free(page);
-    const char *const texts[] = {hostile, run.device, NULL};
+    const char *const texts[] = {hostile_as_shown, run.device, NULL};
     if (!page_is_whole(scratch("hostile.html"), texts)) {
         skip();
     }
@@ -420,8 +421,8 @@ static void a_name_and_the_rate_of_memory_are_shown(void **state)
     assert_string_equal(json_string_value(json_object_get(result, "name")), run.name);
     assert_true(json_real_value(json_object_get(result, "bytes")) == 2.0 * 8 * 64 * (2 * 1 + 2 * 1024));
     report(scratch("step"), scratch("step.html"));
-    static const char *const texts[] = {"1. llama <step>: dtype=f16", "GB/s, where queries are few: the bytes of all tensors, each once",
-                                        NULL};
+    static const char *const texts[] = {"1. llama <step>: dtype=f16",
+                                        "GB/s, where queries are few: the bytes of all tensors, each once", NULL};
     if (!page_is_whole(scratch("step.html"), texts)) {
         skip();
     }
@@ -489,6 +490,30 @@ static void an_existing_page_is_replaced_whole_or_not_at_all(void **state)
     says("1");
 }
 
+/* what one line of one journal says does not keep all others from being shown */
+static void a_line_with_an_impossible_time_costs_itself_alone(void **state)
+{
+    (void)state;
+    attune_in_shell(
+        "cd \"${ATTUNE_CACHE%/*}\" && cp -r one edited && cd edited/journals && "
+        "sed -i '0,/e\":\"timed/{/e\":\"timed/s/microseconds\":[0-9.]*/microseconds\":1e-310/}' *.jsonl && "
+        "grep -c 'e-310' *.jsonl && cd ../.. && \"$0\" cache report --store edited -o edited.html && "
+        "grep -q 'of the journal could not be read' edited.html && \"$0\" cache report --store edited --json | "
+        "grep -c 'e-310'");
+    exits_with(EXIT_IS_FAILED); /* grep's: no such time is in the answer */
+    says("edited.html: ");
+}
+
+static void a_page_whose_template_fails_is_no_usage_error(void **state)
+{
+    (void)state;
+    attune_in_shell("cd \"${ATTUNE_CACHE%/*}\" && mkdir -p own/report && echo '${1 < nil}' >own/report/result.html && "
+                    "ATTUNE_TEMPLATE_PATH=own \"$0\" cache report --store one -o own.html");
+    exits_with(EXIT_IS_FAILED);
+    complains("the page's own template fails");
+    assert_int_not_equal(access(scratch("own.html"), F_OK), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -506,6 +531,8 @@ int main(void)
         cmocka_unit_test(the_newest_complete_run_is_shown),
         cmocka_unit_test(an_output_that_cannot_be_is_refused_before_anything_is_done),
         cmocka_unit_test(an_existing_page_is_replaced_whole_or_not_at_all),
+        cmocka_unit_test(a_line_with_an_impossible_time_costs_itself_alone),
+        cmocka_unit_test(a_page_whose_template_fails_is_no_usage_error),
     };
     return cmocka_run_group_tests(tests, program_setup, program_teardown);
 }

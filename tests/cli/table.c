@@ -39,13 +39,13 @@ static void control_characters_do_not_reach_a_terminal(void **state)
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     table_begin(&table, "path");
-    table_cell(&table, "journals/\x1b[2J\xc2\x9b\n\t\x7f-é");
+    table_cell(&table, "journals/\x1b[2J\xc2\x9b\n\t\x7f-é\u202e\u2066");
     table_end(&table, out);
     fclose(out);
     assert_string_equal(text, "path\njournals/?[2J"
                               "??"
                               "??"
-                              "?-é\n");
+                              "?-é??????\n");
     free(text);
 }
 

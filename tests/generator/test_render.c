@@ -65,6 +65,11 @@ static void what_is_no_character_is_replaced(void **state)
         {"\\27", "\xef\xbf\xbd"},
         {"\\127", "\xef\xbf\xbd"},
         {"\\xc2\\x85", "\xef\xbf\xbd"},
+        {"\\xd8\\x9c", "\xef\xbf\xbd"},
+        {"\\xe2\\x80\\x8e", "\xef\xbf\xbd"}, /* controls of writing direction */
+        {"\\xe2\\x80\\xae", "\xef\xbf\xbd"},
+        {"\\xe2\\x81\\xa6", "\xef\xbf\xbd"},
+        {"\\xe2\\x80\\x93", "\xe2\x80\x93"},
         {"\\n\\t", "\n\t"},
         {"\\xc3\\xa9", "\xc3\xa9"},
         {"\\xc3", "\xef\xbf\xbd"},
