@@ -33,7 +33,7 @@ struct journal_begin {
     int64_t started;       /* seconds since 1970; 0: not said */
     char rank[320];        /* of a rank of a job: "R/N JOB"; "" else */
     char fingerprint[128]; /* folder of the device's records, equal where they are shared; "" of older writers */
-    char name[128];        /* what the list of problems calls it; "": nothing */
+    char name[320];        /* what the list of problems calls it; "": nothing */
     int space;             /* of a rank that has a share of the candidates: how many all ranks have; 0 else */
 };
 

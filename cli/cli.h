@@ -104,6 +104,10 @@ void problem_list_free(struct problem_list *list);
 /* whichever of --problem and --problems is given; both or none are refused */
 attune_status cli_problems(struct cli *cli, struct problem_list *list, struct error *error);
 
+/* Appends a problem's text in the fewest words that mean the same: "dtype=f16 heads=8 seqlen_q=1024 head_dim=64". What
+ * is no problem comes as it is. */
+void problem_short(const char *text, struct buffer *into);
+
 /* Failures of a command that goes on: one problem's trouble is no reason to leave the others undone. Zero it first. */
 struct failures {
     int count;

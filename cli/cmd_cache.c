@@ -4,14 +4,15 @@
 #include "cache/store.h"
 #include "cli/table.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 static const struct option options[] = {
     CLI_OPTION_STORE,
     {"all", 0, OPTION_FLAG, false, NULL, "ls: objects, journals and what was set aside as well"},
-    {"output", 'o', OPTION_TEXT, false, "FILE", "report: the page, one HTML file"},
-    {"problem", 0, OPTION_TEXT, false, "TEXT", "report: this problem alone"},
+    {"output", 'o', OPTION_TEXT, false, "FILE", "report: the page, one HTML file; - is stdout"},
+    {"problem", 0, OPTION_TEXT, false, "TEXT", "report, journals: this problem alone"},
     {"repair", 0, OPTION_FLAG, false, NULL, "verify: set bad entries aside"},
     {"older-than", 0, OPTION_DURATION, false, "TIME", "prune: entries older than 30d, 12h ..."},
     {"keep", 0, OPTION_BYTES, false, "SIZE",
@@ -60,6 +61,7 @@ static void add_record(struct listing *listing, const char *relative, json_t *ro
         json_set_text(row, "target", record.device.target);
         json_set_text(row, "candidate", record.candidate);
         json_set_text(row, "object", object);
+        json_set_text(row, "run", record.run);
         json_set_real(row, "winner_microseconds", record.winner_microseconds);
         json_set_real(row, "default_microseconds", record.default_microseconds);
         record_free(&record);
@@ -99,16 +101,62 @@ void format_minute(int64_t seconds, char text[32])
     }
 }
 
+static int compare_texts(const json_t *a, const json_t *b, const char *key)
+{
+    const char *left = json_string_value(json_object_get(a, key)), *right = json_string_value(json_object_get(b, key));
+    return strcmp(left != NULL ? left : "", right != NULL ? right : "");
+}
+
+/* by kind, target, problem, and of one problem the newest first; paths tell the rest apart */
+static int by_problem(const void *a, const void *b)
+{
+    static const char *const keys[] = {"kind", "record", "target", "problem"};
+    const json_t *left = *(json_t *const *)a, *right = *(json_t *const *)b;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        int order = compare_texts(left, right, keys[i]);
+        if (order != 0) {
+            return order;
+        }
+    }
+    json_int_t first = json_integer_value(json_object_get(left, "modified")),
+               second = json_integer_value(json_object_get(right, "modified"));
+    return first != second ? (first > second ? -1 : 1) : compare_texts(left, right, "path");
+}
+
+/* the same rows in order; without memory as they are. Takes the array and gives a reference */
+static json_t *sorted(json_t *entries)
+{
+    size_t count = json_array_size(entries);
+    json_t **rows = calloc(count + 1, sizeof(json_t *)), *ordered = json_array();
+    if (rows == NULL || ordered == NULL) {
+        free(rows);
+        json_decref(ordered);
+        return entries;
+    }
+    for (size_t i = 0; i < count; i++) {
+        rows[i] = json_array_get(entries, i);
+    }
+    qsort(rows, count, sizeof(json_t *), by_problem);
+    for (size_t i = 0; i < count; i++) {
+        json_array_append(ordered, rows[i]);
+    }
+    free(rows);
+    json_decref(entries);
+    return ordered;
+}
+
 static void print_records(const json_t *entries)
 {
     struct table table;
+    struct buffer problem = BUFFER_INIT;
     size_t index;
     json_t *row;
-    table_begin(&table, "kind|target|>winner µs|>default µs|>bytes|modified|problem, or path");
+    table_begin(&table, "kind|target|>winner µs|>default µs|>bytes|modified|run|problem, or path");
     json_array_foreach(entries, index, row)
     {
         const char *record = json_string_value(json_object_get(row, "record"));
         const char *target = json_string_value(json_object_get(row, "target"));
+        const char *run = json_string_value(json_object_get(row, "run"));
         double winner = json_real_value(json_object_get(row, "winner_microseconds"));
         char date[32];
         format_minute(json_integer_value(json_object_get(row, "modified")), date);
@@ -123,18 +171,22 @@ static void print_records(const json_t *entries)
         }
         table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "bytes")));
         table_cell(&table, "%s", date);
-        table_cell(&table, "%s", json_string_value(json_object_get(row, record != NULL ? "problem" : "path")));
+        table_cell(&table, "%.12s", run != NULL ? run : "-");
+        buffer_clear(&problem);
+        problem_short(json_string_value(json_object_get(row, record != NULL ? "problem" : "path")), &problem);
+        table_cell(&table, "%s", buffer_string(&problem));
     }
     table_end(&table, stdout);
+    buffer_free(&problem);
 }
 
 static attune_status list(struct cli *cli, struct store *store, struct error *error)
 {
     struct listing listing = {.store = store, .all = options_has(&cli->options, "all"), .entries = json_array()};
     attune_status status = store_walk(store, add_entry, &listing, error);
-    json_object_set_new(cli->result, "entries", listing.entries);
+    json_object_set_new(cli->result, "entries", sorted(listing.entries));
     if (status == ATTUNE_OK && !cli->json) {
-        print_records(listing.entries);
+        print_records(json_object_get(cli->result, "entries"));
     }
     return status;
 }
@@ -262,7 +314,7 @@ static const struct action {
 } actions[] = {
     {"ls", (const char *const[]){"all", NULL}, list},
     {"info", (const char *const[]){NULL}, info},
-    {"journals", (const char *const[]){NULL}, cache_journals},
+    {"journals", (const char *const[]){"problem", NULL}, cache_journals},
     {"report", (const char *const[]){"output", "problem", NULL}, cache_report},
     {"verify", (const char *const[]){"repair", NULL}, verify},
     {"prune", (const char *const[]){"older-than", "keep", "unreferenced", "blocked", "rejected", "dry-run", NULL},

@@ -5,6 +5,8 @@
 #include "cli/cmd_cache.h"
 #include "cli/report.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -54,10 +56,19 @@ static attune_status make_page(struct cli *cli, const json_t *data, struct buffe
     return status;
 }
 
+static bool is_stdout(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
 /* A file appears whole, or stays as it was. What is no file (a FIFO, /dev/stdout) is written to. */
 static attune_status write_page(const char *path, const struct buffer *page, struct error *error)
 {
     struct stat facts;
+    if (is_stdout(path)) {
+        bool whole = fwrite(page->data, 1, page->length, stdout) == page->length && fflush(stdout) == 0;
+        return whole ? ATTUNE_OK : error_errno(error, errno, "stdout cannot be written");
+    }
     if (lstat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) {
         return file_write(path, page->data, page->length, error);
     }
@@ -78,10 +89,15 @@ attune_status cache_report(struct cli *cli, struct store *store, struct error *e
     bool narrowed = options_has(&cli->options, "problem");
     attune_status status = ATTUNE_OK;
     if (output == NULL && !cli->json) {
-        return error_set(error, ATTUNE_INVALID,
-                         "report needs a file for the page: -o report.html, or --json for what it is made of");
+        return error_set(
+            error, ATTUNE_INVALID,
+            "report needs a file for the page: -o report.html (- is stdout), or --json for what it is made of");
     }
-    if (output != NULL) {
+    if (output != NULL && is_stdout(output) && cli->json) {
+        return error_set(error, ATTUNE_INVALID,
+                         "-o - and --json both want stdout: name a file for the page, or leave one of them out");
+    }
+    if (output != NULL && !is_stdout(output)) {
         status = file_check_output(output, error);
     }
     if (status == ATTUNE_OK && narrowed) {
@@ -99,7 +115,7 @@ attune_status cache_report(struct cli *cli, struct store *store, struct error *e
     if (status == ATTUNE_OK && output != NULL) {
         json_set_text(cli->result, "output", output);
         json_set_whole(cli->result, "bytes", (int64_t)page.length);
-        if (!cli->json) {
+        if (!cli->json && !is_stdout(output)) {
             size_t count = json_array_size(json_object_get(cli->result, "results"));
             char size[32];
             format_bytes(page.length, size);

@@ -146,6 +146,7 @@ static bool is_volatile(const char *key)
                                        "device_name",
                                        "driver",
                                        "run",
+                                       "record_run",
                                        "searched",
                                        "started",
                                        "compiled_per_minute",

@@ -3,6 +3,7 @@
 #include "fake_store.h"
 #include "program.h"
 
+#include "autotune/ranks.h"
 #include "base/digest.h"
 #include "base/files.h"
 
@@ -428,6 +429,98 @@ static void a_name_and_the_rate_of_memory_are_shown(void **state)
     }
 }
 
+static void write_rank(struct store *store, int rank)
+{
+    struct ranks ranks = {.rank = rank, .size = 2, .job = "monday"};
+    struct journal journal;
+    struct journal_begin begin = {.candidates = 4 + rank, .space = 8, .started = 1790000000, .seed = 9};
+    struct journal_end end = {.seconds = 12.5 + rank, .looks = 2, .winner_microseconds = 90};
+    struct error error = {.message = ""};
+    snprintf(begin.problem, sizeof begin.problem, "t n=1");
+    snprintf(begin.name, sizeof begin.name, "shared");
+    snprintf(begin.device, sizeof begin.device, "A GPU");
+    snprintf(begin.target, sizeof begin.target, "gfx906");
+    snprintf(begin.rank, sizeof begin.rank, "%d/2 monday", rank);
+    snprintf(end.winner, sizeof end.winner, "t/p a=2");
+    ranks_journal_run(&ranks, begin.problem, rank, 0, begin.run);
+    assert_int_equal(journal_open(&journal, store, begin.run, &error), ATTUNE_OK);
+    journal_write_begin(&journal, &begin);
+    write_outcome(&journal, "t/p a=1", "slower", 100);
+    write_outcome(&journal, rank == 0 ? "t/p a=2" : "t/p a=3", "slower", 90 + rank);
+    write_outcome(&journal, rank == 0 ? "t/p a=4" : "t/p a=5", "resources", 0);
+    journal_write_end(&journal, &end);
+    journal_close(&journal);
+}
+
+/* ranks that shared a problem: all together looked at three of eight, and five came to an outcome */
+static void a_job_counts_the_same_wherever_it_is_told_of(void **state)
+{
+    (void)state;
+    struct store *store = open_store(scratch("job"));
+    write_rank(store, 0);
+    write_rank(store, 1);
+    store_close(store);
+    report(scratch("job"), scratch("job.html"));
+    char *page = bytes_of(scratch("job.html"));
+    assert_non_null(strstr(page, "looked at 3 of 8 candidates, tried 5, by 2 ranks of one job"));
+    assert_non_null(strstr(page, "<td class=\"n\">3 of 8</td>"));
+    free(page);
+    attune("cache", "journals", "--store", scratch("job"), "--json", NULL);
+    const json_t *jobs = json_object_get(answer(), "jobs"), *job = json_array_get(jobs, 0);
+    assert_int_equal(json_array_size(jobs), 1);
+    assert_int_equal(json_array_size(json_object_get(answer(), "runs")), 2);
+    assert_int_equal(json_integer_value(json_object_get(job, "looks")), 3);
+    assert_int_equal(json_integer_value(json_object_get(job, "tried")), 5);
+    assert_int_equal(json_integer_value(json_object_get(job, "candidates")), 8);
+    assert_int_equal(json_integer_value(json_object_get(job, "journals")), 2);
+    attune("cache", "journals", "--store", scratch("job"), NULL);
+    says("13.5     9     3 of 8      5");
+    says("2 ranks of one job: shared: t n=1");
+    says("12.5     9     2 of 4      3");
+    says("rank 0/2 of the job: shared: t n=1");
+    says("13.5     9     2 of 5      3");
+}
+
+static void journals_of_one_problem_are_listed_when_asked_for(void **state)
+{
+    (void)state;
+    static const char problem[] = "dtype=f16 heads=32 kv_heads=8 seqlen_q=2048 head_dim=128 causal=1";
+    attune("cache", "journals", "--store", scratch("one"), "--json", NULL);
+    assert_int_equal(json_array_size(json_object_get(answer(), "runs")), 8);
+    attune("cache", "journals", "--store", scratch("one"), "--problem", problem, "--json", NULL);
+    assert_int_equal(json_array_size(json_object_get(answer(), "runs")), 1);
+    attune("cache", "journals", "--store", scratch("one"), "--problem", problem, NULL);
+    says("  dtype=f16 batch=1 heads=32 kv_heads=8 seqlen_q=2048 head_dim=128 causal=bottom_right");
+    attune("cache", "journals", "--store", scratch("one"), NULL);
+    size_t longest = 0, length = 0;
+    for (const char *at = buffer_string(&attune("cache", "journals", "--store", scratch("one"), NULL)->output);
+         *at != '\0'; at++) {
+        length = *at == '\n' ? 0 : length + 1;
+        longest = length > longest ? length : longest;
+    }
+    assert_true(longest < 360); /* every kind of failure at once; a name in full is 200 more */
+}
+
+/* by kind, target and problem, each with its run */
+static void records_are_listed_in_order(void **state)
+{
+    (void)state;
+    attune("cache", "ls", "--store", scratch("one"), "--json", NULL);
+    const json_t *entries = json_object_get(answer(), "entries"), *row;
+    char before[PROBLEM_TEXT_BYTES + TARGET_TEXT_BYTES] = "";
+    size_t index;
+    json_array_foreach(entries, index, *(json_t **)&row)
+    {
+        char now[sizeof before];
+        snprintf(now, sizeof now, "%s %s", json_string_value(json_object_get(row, "target")),
+                 json_string_value(json_object_get(row, "problem")));
+        assert_true(strcmp(before, now) <= 0);
+        memcpy(before, now, sizeof before);
+        assert_int_equal(strlen(json_string_value(json_object_get(row, "run"))), 32);
+    }
+    assert_int_equal(index, 6);
+}
+
 /* of several runs of one problem the one is shown whose record a call gets */
 static void the_newest_complete_run_is_shown(void **state)
 {
@@ -488,6 +581,11 @@ static void an_existing_page_is_replaced_whole_or_not_at_all(void **state)
     assert_int_equal(facts.st_mode & 0777, 0644);
     attune_in_shell("\"$0\" cache report --store \"${ATTUNE_CACHE%/*}/one\" -o /dev/stdout | grep -c '</html>'");
     says("1");
+    attune_in_shell("cd \"${ATTUNE_CACHE%/*}\" && \"$0\" cache report --store one -o - >dash.html && "
+                    "\"$0\" cache report --store one -o file.html && cmp dash.html file.html && test ! -e ./-");
+    exits_with(EXIT_IS_DONE);
+    attune("cache", "report", "--store", scratch("one"), "-o", "-", "--json", NULL);
+    exits_with(EXIT_IS_USAGE);
 }
 
 /* what one line of one journal says does not keep all others from being shown */
@@ -528,6 +626,9 @@ int main(void)
         cmocka_unit_test(what_was_timed_too_seldom_decides_nothing),
         cmocka_unit_test(a_winner_that_is_not_the_fastest_is_explained),
         cmocka_unit_test(a_name_and_the_rate_of_memory_are_shown),
+        cmocka_unit_test(a_job_counts_the_same_wherever_it_is_told_of),
+        cmocka_unit_test(journals_of_one_problem_are_listed_when_asked_for),
+        cmocka_unit_test(records_are_listed_in_order),
         cmocka_unit_test(the_newest_complete_run_is_shown),
         cmocka_unit_test(an_output_that_cannot_be_is_refused_before_anything_is_done),
         cmocka_unit_test(an_existing_page_is_replaced_whole_or_not_at_all),
