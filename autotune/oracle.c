@@ -137,11 +137,11 @@ void oracle_set_judge(struct oracle *oracle, const struct judge *judge)
     oracle->judge = judge;
 }
 
-attune_status oracle_check_host(const struct oracle *oracle, struct error *error)
+static attune_status check_operations(double operations, struct error *error)
 {
     /* fibers on a few cores: of the order of 10^9 operations a second, four launches a candidate */
     static const double operations_limit = 4e9, operations_a_second = 1e9;
-    if (oracle->operations <= operations_limit) {
+    if (operations <= operations_limit) {
         return ATTUNE_OK;
     }
     return error_set(
@@ -149,7 +149,22 @@ attune_status oracle_check_host(const struct oracle *oracle, struct error *error
         "the problem takes %.2g operations, about %.0f s a launch on the host device, where the limit for "
         "checking candidates is %.2g: use shorter lengths, fewer heads or a smaller batch; the kernels are the "
         "same",
-        oracle->operations, oracle->operations / operations_a_second, operations_limit);
+        operations, operations / operations_a_second, operations_limit);
+}
+
+attune_status oracle_check_host(const struct oracle *oracle, struct error *error)
+{
+    return check_operations(oracle->operations, error);
+}
+
+attune_status oracle_check_host_problem(struct generator *generator, const struct problem *problem, struct error *error)
+{
+    struct attention a;
+    if (!oracle_has_companions(problem)) {
+        return check_operations(generator_operations(generator, problem), error);
+    }
+    attune_status status = attention_from_problem(problem, &a, error);
+    return status == ATTUNE_OK ? check_operations(attention_operations(&a), error) : status;
 }
 
 attune_status oracle_check_memory(uint64_t bytes, const struct driver_device *device, struct error *error)

@@ -73,6 +73,9 @@ void oracle_set_judge(struct oracle *oracle, const struct judge *judge);
 /* The host device is for small problems: ATTUNE_INVALID, with an estimate, for one whose candidates would take
  * minutes */
 attune_status oracle_check_host(const struct oracle *oracle, struct error *error);
+/* the same before there is an oracle, without inputs or answers */
+attune_status oracle_check_host_problem(struct generator *generator, const struct problem *problem,
+                                        struct error *error);
 /* Systems promise memory that they do not have and end a process when it is used: ATTUNE_NO_MEMORY, with both sizes,
  * when the device has less than `bytes`; of the host device, whose memory also holds inputs and answers, twice that. */
 attune_status oracle_check_memory(uint64_t bytes, const struct driver_device *device, struct error *error);

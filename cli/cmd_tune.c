@@ -253,6 +253,10 @@ static attune_status list_jobs(const struct tune_plan *plan, const struct device
     jobs->device_count = devices->count;
     for (int i = 0; i < problems->count; i++) {
         for (int group = 0; group < devices->groups; group++) {
+            if (plan->refusals[i] != NULL && plan->of_trace) {
+                team->left_out[i] = true;
+                continue;
+            }
             if (known != NULL && tuned_has(known, device_of_group(devices, group), &problems->items[i].problem)) {
                 ++*left_out;
                 team->left_out[i] = true;
@@ -278,14 +282,10 @@ static bool group_is_lost(const struct tune_jobs *jobs, int group)
     return true;
 }
 
-/* "llama", or "problem 3" of one without a name */
 static void add_name(struct buffer *text, const struct tune_plan *plan, const struct named_problem *item)
 {
-    if (item->name[0] != '\0') {
-        buffer_text(text, item->name);
-    } else {
-        buffer_format(text, "problem %d", (int)(item - plan->problems.items) + 1);
-    }
+    char label[PROBLEM_NAME_BYTES];
+    buffer_text(text, tune_plan_label(plan, (int)(item - plan->problems.items), label));
 }
 
 /* "not begun: a, b and 3 more", of jobs that wait */
@@ -461,7 +461,7 @@ static attune_status do_jobs(struct cli *cli, struct tune_jobs *jobs, struct wat
     return status;
 }
 
-static attune_status tune_all(struct cli *cli, const struct tune_plan *plan, const struct device_list *devices,
+static attune_status tune_all(struct cli *cli, struct tune_plan *plan, const struct device_list *devices,
                               struct tune_team *team, const struct tune_options *settings, struct error *error)
 {
     struct tune_jobs jobs = {.settings = settings, .seconds = plan->of_trace ? settings->budget_seconds : 0};
@@ -475,6 +475,9 @@ static attune_status tune_all(struct cli *cli, const struct tune_plan *plan, con
         status = error_no_memory(error);
     }
     if (status == ATTUNE_OK) {
+        status = tune_plan_check(cli, plan, devices, error);
+    }
+    if (status == ATTUNE_OK) {
         status = list_jobs(plan, devices, known, team, &jobs, &tuned_already, error);
     }
     tuned_free(known);
@@ -483,7 +486,9 @@ static attune_status tune_all(struct cli *cli, const struct tune_plan *plan, con
         tune_team_describe(team, cli->result);
         if (options_has(&cli->options, "dry-run")) {
             tune_plan_show(cli, plan, &jobs, devices);
-        } else {
+        }
+        status = tune_plan_refusal(plan, error);
+        if (status == ATTUNE_OK && !options_has(&cli->options, "dry-run")) {
             status = do_jobs(cli, &jobs, &watch, error);
         }
     }
@@ -520,7 +525,7 @@ static attune_status run(struct cli *cli, struct error *error)
         status = tune_team_device(&team, options_text(given, "device"), &device, error);
     }
     if (status == ATTUNE_OK) {
-        status = device_list_read(device, plan.of_trace, &devices, error);
+        status = device_list_read(device, &devices, error);
     }
     if (status == ATTUNE_OK) {
         settings.share = tune_team_share(&team);

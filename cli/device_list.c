@@ -90,15 +90,13 @@ static attune_status describe(struct device_list *list, int index, struct error 
     return ATTUNE_OK;
 }
 
-attune_status device_list_read(const char *text, bool describe_one, struct device_list *list, struct error *error)
+attune_status device_list_read(const char *text, struct device_list *list, struct error *error)
 {
     memset(list, 0, sizeof *list);
     attune_status status = text != NULL && strcmp(text, "all") == 0
                                ? add_all(list, error)
                                : add_names(list, text != NULL ? text : "best", error);
-    list->described = describe_one || list->count > 1;
-    list->groups = !list->described;
-    for (int i = 0; i < list->count && status == ATTUNE_OK && list->described; i++) {
+    for (int i = 0; i < list->count && status == ATTUNE_OK; i++) {
         status = describe(list, i, error);
     }
     return status;

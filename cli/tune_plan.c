@@ -1,6 +1,7 @@
 /* tune_plan.c - see tune_plan.h. */
 #include "cli/tune_plan.h"
 
+#include "autotune/oracle.h"
 #include "cli/table.h"
 
 #include <math.h>
@@ -182,13 +183,92 @@ attune_status tune_plan_read(struct cli *cli, struct tune_plan *plan, struct err
 
 void tune_plan_free(struct tune_plan *plan)
 {
+    for (int i = 0; plan->refusals != NULL && i < plan->problems.count; i++) {
+        free(plan->refusals[i]);
+    }
+    free(plan->refusals);
     problem_list_free(&plan->problems);
     free(plan->shares);
     free(plan->calls);
     *plan = (struct tune_plan){.of_trace = false};
 }
 
+/* ------------------------------------------------------------------------------------------------ refusing */
+
+static attune_status check_on(struct cli *cli, const struct listed_device *device, const struct problem *problem,
+                              struct error *why)
+{
+    struct candidate standard;
+    attune_status status = candidate_default(cli->generator, problem, &device->facts.target, &standard, why);
+    return status == ATTUNE_OK && strcmp(device->name, "host") == 0
+               ? oracle_check_host_problem(cli->generator, problem, why)
+               : status;
+}
+
+/* could any of the devices tune it? `why` is the last one's that could not */
+static bool any_can(struct cli *cli, const struct device_list *devices, const struct problem *problem,
+                    struct error *why)
+{
+    for (int i = 0; i < devices->count; i++) {
+        bool of_another = false; /* what holds for the first of a group holds for all */
+        for (int earlier = 0; earlier < i; earlier++) {
+            of_another = of_another || devices->items[earlier].group == devices->items[i].group;
+        }
+        if (!of_another && check_on(cli, &devices->items[i], problem, why) == ATTUNE_OK) {
+            return true;
+        }
+    }
+    return false;
+}
+
+attune_status tune_plan_check(struct cli *cli, struct tune_plan *plan, const struct device_list *devices,
+                              struct error *error)
+{
+    plan->refusals = calloc((size_t)plan->problems.count + 1, sizeof *plan->refusals);
+    if (plan->refusals == NULL) {
+        return error_no_memory(error);
+    }
+    for (int i = 0; i < plan->problems.count; i++) {
+        const struct named_problem *item = &plan->problems.items[i];
+        struct error why = {.message = ""};
+        if (any_can(cli, devices, &item->problem, &why)) {
+            continue;
+        }
+        if (plan->refused++ == 0) {
+            plan->first_refusal = why;
+        }
+        if ((plan->refusals[i] = strdup(why.message)) == NULL) {
+            return error_no_memory(error);
+        }
+        if (plan->problems.count > 1) {
+            char label[PROBLEM_NAME_BYTES];
+            fprintf(stderr, "attune tune: %s: %s\n", tune_plan_label(plan, i, label), why.message);
+        }
+    }
+    return ATTUNE_OK;
+}
+
+attune_status tune_plan_refusal(const struct tune_plan *plan, struct error *error)
+{
+    if (plan->refused == 0 || (plan->of_trace && plan->refused < plan->problems.count)) {
+        return ATTUNE_OK;
+    }
+    return plan->problems.count == 1
+               ? error_set(error, plan->first_refusal.status, "%s", plan->first_refusal.message)
+               : error_set(error, plan->first_refusal.status,
+                           "%d of %d problems cannot be tuned here; why is told above. Nothing was tuned: leave them "
+                           "out, or change them",
+                           plan->refused, plan->problems.count);
+}
+
 /* ------------------------------------------------------------------------------------------------ telling */
+
+const char *tune_plan_label(const struct tune_plan *plan, int number, char label[PROBLEM_NAME_BYTES])
+{
+    const char *name = plan->problems.items[number].name;
+    snprintf(label, PROBLEM_NAME_BYTES, "problem %d", number + 1);
+    return name[0] != '\0' ? name : label;
+}
 
 /* by job, if each took all it got; 0: no limit */
 static void give_seconds(const struct tune_jobs *jobs, int group, double *seconds)
@@ -225,6 +305,7 @@ static json_t *plan_row(const struct tune_plan *plan, const struct tune_jobs *jo
     char text[PROBLEM_TEXT_BYTES] = "";
     json_t *row = json_object(), *names = json_array();
     problem_format(&item->problem, text, NULL);
+    json_set_whole(row, "number", problem + 1);
     if (item->name[0] != '\0') {
         json_set_text(row, "name", item->name);
     }
@@ -242,7 +323,34 @@ static json_t *plan_row(const struct tune_plan *plan, const struct tune_jobs *jo
     if (seconds > 0 || jobs->seconds > 0) {
         json_set_real(row, "seconds", seconds);
     }
+    if (jobs->settings->budget_candidates > 0) {
+        json_set_whole(row, "count", jobs->settings->budget_candidates);
+    }
+    if (plan->refusals != NULL && plan->refusals[problem] != NULL) {
+        json_set_text(row, "refused", plan->refusals[problem]);
+    }
     return row;
+}
+
+/* "60.0 s, 5 looks", "none", "refused" */
+static void add_limit(struct table *table, const json_t *row)
+{
+    const json_t *seconds = json_object_get(row, "seconds"), *count = json_object_get(row, "count");
+    struct buffer limit = BUFFER_INIT;
+    if (json_object_get(row, "refused") != NULL) {
+        buffer_text(&limit, "refused");
+    } else if (seconds == NULL && count == NULL) {
+        buffer_text(&limit, "none");
+    }
+    if (seconds != NULL && limit.length == 0) {
+        buffer_format(&limit, "%.1f s%s", json_real_value(seconds), count != NULL ? ", " : "");
+    }
+    if (count != NULL && json_object_get(row, "refused") == NULL) {
+        const long long looks = (long long)json_integer_value(count);
+        buffer_format(&limit, "%lld %s", looks, plural(looks, "look", "looks"));
+    }
+    table_cell(table, "%s", buffer_string(&limit));
+    buffer_free(&limit);
 }
 
 static void print_plan(const json_t *rows, bool of_trace)
@@ -250,23 +358,20 @@ static void print_plan(const json_t *rows, bool of_trace)
     struct table table;
     size_t index, at;
     json_t *row, *name;
-    table_begin(&table, of_trace ? ">calls|>share %|>seconds|devices|problem" : "name|>seconds|devices|problem");
+    table_begin(&table,
+                of_trace ? ">number|>calls|>share %|>limit|devices|problem" : ">number|name|>limit|devices|problem");
     json_array_foreach(rows, index, row)
     {
-        const json_t *seconds = json_object_get(row, "seconds");
         const char *label = json_string_value(json_object_get(row, "name"));
         struct buffer names = BUFFER_INIT;
+        table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "number")));
         if (of_trace) {
             table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "calls")));
             table_cell(&table, "%.2f", 100 * json_real_value(json_object_get(row, "share")));
         } else {
             table_cell(&table, "%s", label != NULL ? label : "");
         }
-        if (seconds != NULL) {
-            table_cell(&table, "%.1f", json_real_value(seconds));
-        } else {
-            table_cell(&table, "no limit");
-        }
+        add_limit(&table, row);
         json_array_foreach(json_object_get(row, "devices"), at, name)
         {
             buffer_format(&names, "%s%s", at > 0 ? "," : "", json_string_value(name));
@@ -308,6 +413,7 @@ void tune_plan_describe(struct cli *cli, const struct tune_plan *plan, int tuned
     json_set_whole(trace, "foreign", plan->foreign);
     json_set_whole(trace, "left_out", plan->left_out);
     json_set_whole(trace, "tuned_already", tuned_already);
+    json_set_whole(trace, "refused", plan->refused);
     json_object_set_new(cli->result, "trace", trace);
     if (plan->unreadable > 0) {
         fprintf(stderr, "attune tune: --trace: %lld of %lld lines could not be read and do not count\n",

@@ -235,9 +235,29 @@ static void a_trace_is_planned_by_share(void **state)
            "--store", scratch("plan"), NULL);
     exits_with(EXIT_IS_DONE);
     says("1001");
-    says("no limit");
+    says("   none  ");
     complains("1 of 8 lines");
     complains("test.other");
+}
+
+/* of a trace only what can be tuned is */
+static void what_a_trace_has_that_cannot_be_tuned_is_left_out(void **state)
+{
+    (void)state;
+    write_file(scratch("large.jsonl"),
+               "{\"calls\":9,\"problem\":\"attention.forward dtype=f16 heads=64 seqlen_q=16384 head_dim=128\"}\n"
+               "{\"calls\":1,\"problem\":\"test.scale dtype=f32 elements=10\"}\n");
+    attune("tune", "--trace", scratch("large.jsonl"), "--device", "host", "--dry-run", "--store", scratch("plan"),
+           "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    complains("the problem takes ");
+    assert_int_equal(json_array_size(json_object_get(answer(), "plan")), 1);
+    assert_int_equal(whole_at(json_object_get(answer(), "trace"), "refused"), 1);
+    write_file(scratch("large.jsonl"),
+               "{\"calls\":9,\"problem\":\"attention.forward dtype=f16 heads=64 seqlen_q=16384 head_dim=128\"}\n");
+    attune("tune", "--trace", scratch("large.jsonl"), "--device", "host", "--store", scratch("plan"), NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("the problem takes ");
 }
 
 /* how many problems the trace's plan has, and how many are known */
@@ -368,6 +388,7 @@ int main(void)
         cmocka_unit_test(ranges_are_problems_with_names),
         cmocka_unit_test(one_problem_commands_name_the_range),
         cmocka_unit_test(a_trace_is_planned_by_share),
+        cmocka_unit_test(what_a_trace_has_that_cannot_be_tuned_is_left_out),
         cmocka_unit_test(what_is_tuned_is_left_out_until_asked_for),
         cmocka_unit_test(a_budget_of_all_ends_before_the_last),
         cmocka_unit_test(what_a_program_launches_is_what_is_planned),

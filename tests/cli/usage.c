@@ -255,10 +255,34 @@ static void one_bad_problem_leaves_the_others_done(void **state)
     exits_with(EXIT_IS_FAILED);
     complains("softcap");
     says("good");
-    attune("tune", "--problems", path, "--device", "host", "--count", "1", "--store", store, NULL);
-    exits_with(EXIT_IS_FAILED);
-    complains("softcap");
-    says("good");
+}
+
+/* what can be told beforehand is, of all of them, before hours are spent on the others */
+static void a_list_with_what_cannot_be_tuned_is_not_begun(void **state)
+{
+    (void)state;
+    static const char text[] = "soft: heads=1 seqlen_q=8 head_dim=16 softcap=2\ngood: heads=1 seqlen_q=8 head_dim=16\n"
+                               "large: heads=64 seqlen_q=16384 head_dim=128\n";
+    const char *path = scratch("three.txt"), *store = scratch("three-store");
+    put(path, text, sizeof text - 1);
+    for (int dry = 0; dry < 2; dry++) {
+        attune("tune", "--problems", path, "--device", "host", "--count", "5", "--store", store,
+               dry ? "--dry-run" : NULL, NULL);
+        exits_with(EXIT_IS_FAILED);
+        complains("attune tune: soft: attention.forward on host: no template serves this problem: portable: softcap=2");
+        complains("attune tune: large: the problem takes ");
+        complains("2 of 3 problems cannot be tuned here; why is told above. Nothing was tuned");
+        if (dry) {
+            says("  good   5 looks  host ");
+            says("  large  refused  host ");
+        }
+    }
+    char journals[1024];
+    snprintf(journals, sizeof journals, "%s/journals", store);
+    assert_int_equal(access(journals, F_OK), -1);
+    attune("tune", "--problem", "heads=64 seqlen_q=16384 head_dim=128", "--device", "host", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("the problem takes ");
 }
 
 /* nothing of a line is lost: not behind a carriage return (files whose lines end in it alone), not of a long name */
@@ -400,6 +424,7 @@ int main(void)
         cmocka_unit_test(missing_devices_have_their_own_exit_code),
         cmocka_unit_test(a_problems_file_is_refused_with_its_line),
         cmocka_unit_test(one_bad_problem_leaves_the_others_done),
+        cmocka_unit_test(a_list_with_what_cannot_be_tuned_is_not_begun),
         cmocka_unit_test(nothing_of_a_list_is_dropped),
         cmocka_unit_test(files_that_are_no_text_are_refused),
         cmocka_unit_test(an_output_without_folder_is_refused_before_compiling),
