@@ -34,6 +34,7 @@ struct journal_begin {
     char rank[320];        /* of a rank of a job: "R/N JOB"; "" else */
     char fingerprint[128]; /* folder of the device's records, equal where they are shared; "" of older writers */
     char name[320];        /* what the list of problems calls it; "": nothing */
+    char strategy[24];     /* the plan's; "" of older writers */
     int space;             /* of a rank that has a share of the candidates: how many all ranks have; 0 else */
 };
 

@@ -58,6 +58,7 @@ static const struct line_field begin_fields[] = {
     ROW(journal_begin, rank, "rank", VALUE_TEXT, true),
     ROW(journal_begin, fingerprint, "fingerprint", VALUE_TEXT, true),
     ROW(journal_begin, name, "name", VALUE_TEXT, true),
+    ROW(journal_begin, strategy, "strategy", VALUE_WORD, true),
     ROW(journal_begin, space, "space", VALUE_SHARE, true),
     {0},
 };

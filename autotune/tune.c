@@ -129,6 +129,7 @@ static attune_status open_device(struct tuning *t, struct generator *generator, 
         status = tuning_share_divide(t, error);
         t->result->listed = t->list.count; /* of our share */
     }
+    t->planned = t->list.count;
     if (status == ATTUNE_OK) {
         status =
             road_open(&t->road, pool, t->store, &t->facts.device.target, SANITIZE_NONE, options->accept_stored, error);
@@ -153,8 +154,14 @@ const char *tune_ending_name(enum tune_ending ending)
 {
     static const char *const names[] = {[TUNE_COMPLETE] = "complete",       [TUNE_COUNT] = "count",
                                         [TUNE_BUDGET] = "budget",           [TUNE_INTERRUPTED] = "interrupted",
-                                        [TUNE_DEVICE_LOST] = "device-lost", [TUNE_UNKNOWN] = "unknown"};
+                                        [TUNE_DEVICE_LOST] = "device-lost", [TUNE_NARROWER] = "narrower",
+                                        [TUNE_UNKNOWN] = "unknown"};
     return names[ending];
+}
+
+static bool plan_is_whole(const struct tuning *t)
+{
+    return t->plan.scope == PLAN_SPACE && t->options->candidates == NULL;
 }
 
 static enum tune_ending ending_of(const struct tuning *t)
@@ -162,7 +169,10 @@ static enum tune_ending ending_of(const struct tuning *t)
     if (!t->stopped) {
         int count = t->options->budget_candidates;
         const struct tune_progress *counts = &t->result->counts;
-        return count > 0 && counts->looks >= count && tried(counts) < t->result->listed ? TUNE_COUNT : TUNE_COMPLETE;
+        if (count > 0 && counts->looks >= count && tried(counts) < t->result->listed) {
+            return TUNE_COUNT;
+        }
+        return t->narrower && !(plan_is_whole(t) && tried(counts) >= t->planned) ? TUNE_NARROWER : TUNE_COMPLETE;
     }
     if (t->device_dead) {
         return TUNE_DEVICE_LOST;
@@ -325,7 +335,7 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
     if (result->already_done) { /* all is as the run left it */
         tuning_count_known(t);
         note_held(t);
-        result->ending = ending_of(t);
+        result->ending = result->record.complete ? TUNE_COMPLETE : ending_of(t);
         result->counts.device_bytes = 0;
         result->counts.best_microseconds = result->record.winner_microseconds;
         result->counts.default_microseconds = result->record.default_microseconds;

@@ -54,7 +54,7 @@ struct tune_progress {
     int looks;         /* candidates that were checked or timed */
     int done, total;   /* of the run's candidates or looks, whichever comes to its end first */
     bool resumed;      /* an earlier run goes on */
-    int held, invalid; /* its outcomes: taken over; made again since their objects are others by now */
+    int held, invalid; /* its outcomes: taken over when it went on; made again since their objects are others by now */
     int held_verified, held_timed, held_looks; /* of those above: its, not this run's own */
     int reused;                                /* stored objects used without compiling */
     int other_compiler;                        /* of them made by another compiler */
@@ -87,7 +87,8 @@ enum tune_ending {
     TUNE_BUDGET,      /* budget_seconds */
     TUNE_INTERRUPTED, /* the stop flag */
     TUNE_DEVICE_LOST,
-    TUNE_UNKNOWN /* another process's run that did not come to the end of its strategy */
+    TUNE_NARROWER, /* the strategy came to its end, which is not that of the run it went on with */
+    TUNE_UNKNOWN   /* another process's run that did not come to the end of its strategy */
 };
 const char *tune_ending_name(enum tune_ending ending);
 

@@ -77,6 +77,7 @@ static attune_status describe_run(const struct tuning *t, struct journal_begin *
     device_fingerprint(&t->facts.device, &device);
     fingerprint_folder(&device, begin->fingerprint);
     snprintf(begin->name, sizeof begin->name, "%s", t->options->name != NULL ? t->options->name : "");
+    snprintf(begin->strategy, sizeof begin->strategy, "%s", t->plan.name);
     begin->space = t->order.count;
     if (t->options->share != NULL) {
         const struct tune_share *share = t->options->share;

@@ -64,7 +64,6 @@ static void forget(struct tuning *t, int place)
     memcpy(plain.id, outcome->id, sizeof plain.id);
     uncount_right(t);
     t->result->counts.looks--;
-    t->result->counts.held--;
     *outcome = plain;
     t->known[place].holds = false;
 }

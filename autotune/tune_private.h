@@ -1,5 +1,6 @@
 /* tune_private.h - what the files of the tuner share: tune.c opens and publishes, tune_journal.c begins the journal,
- * tune_resume.c finds the run that goes on and what of it holds, tune_known.c puts that to use, tune_loop.c goes
+ * tune_resume.c finds the run that goes on and what of it holds, tune_others.c of candidates that are not listed now,
+ * tune_known.c puts that to use, tune_loop.c goes
  * through the candidates that the search asks for, tune_look.c looks at one, tune_gaps.c uses the time between looks,
  * tune_finals.c lets the best meet. */
 #ifndef AUTOTUNE_TUNE_PRIVATE_H
@@ -51,7 +52,9 @@ struct tuning {
     struct object_road road;
     struct plan plan;
     struct candidate_list list;
-    struct known *known;              /* by place; NULL: no run goes on */
+    int planned;         /* of the list, the plan's candidates; those behind are the earlier run's, which hold */
+    bool narrower;       /* than the plan that the run was begun with: its end is not the run's */
+    struct known *known; /* by place; NULL: no run goes on */
     int settled_before, looks_before; /* outcomes and looks that this run did not make itself */
     int looks_planned;
     bool joined;             /* the journal of this rank is ours */
@@ -78,11 +81,19 @@ attune_status tuning_open_journal(struct tuning *t, struct generator *generator,
 /* ---- a run that goes on ---- */
 
 /* The journal like `wanted` (problem, device, target, seed) that nobody writes, opened for appending: the newest, or of
- * incomplete ones since the newest complete one that which knows most. Its outcomes that hold are put into the result's, t->known says which. result->already_done: with the record then.
- * *reading is the caller's (journal_reading_free). ATTUNE_NOT_FOUND: there is none; ATTUNE_IO: other processes are at
- * all there are. */
+ * incomplete ones since the newest complete one that which knows most. Its outcomes that hold are put into the
+ * result's, t->known says which. result->already_done: with the record then. *reading is the caller's
+ * (journal_reading_free). ATTUNE_NOT_FOUND: there is none; ATTUNE_IO: other processes are at all there are. */
 attune_status tuning_resume(struct tuning *t, struct generator *generator, const struct journal_begin *wanted,
                             struct journal_reading *reading, struct error *error);
+/* Puts the candidates of the journal that the list lacks behind it. */
+attune_status tuning_add_others(struct tuning *t, struct generator *generator, const struct journal_reading *reading,
+                                struct error *error);
+/* those of them of which nothing holds are out again; the others stay known */
+void tuning_drop_others(struct tuning *t);
+/* Would the plan, at its end, have left something that the one which the run was begun with asks for? Before others are
+ * dropped. */
+bool tuning_is_narrower(const struct tuning *t, const struct journal_begin *begin);
 /* counts what is known and loads the best of it for the finals, the default among them; the measurer has begun */
 attune_status tuning_take_over(struct tuning *t, struct generator *generator, struct error *error);
 void tuning_count_known(struct tuning *t);

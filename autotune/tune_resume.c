@@ -305,7 +305,12 @@ static attune_status recall(struct tuning *t, struct generator *generator, const
 {
     struct tune_progress *counts = &t->result->counts;
     struct expansion scratch = {0};
-    struct named_place *places = index_places(t);
+    attune_status status = tuning_add_others(t, generator, reading, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    t->narrower = tuning_is_narrower(t, &reading->begin);
+    struct named_place *places = index_places(t); /* of outcomes, which stay where they are from now on */
     t->known = calloc((size_t)t->list.count + 1, sizeof *t->known);
     if (places == NULL || t->known == NULL) {
         free(places);
@@ -322,13 +327,14 @@ static attune_status recall(struct tuning *t, struct generator *generator, const
         attune_status expanded =
             object_expand(generator, &t->road, &t->list.items[found->place], t->problem, &scratch, &job, NULL);
         if (expanded != ATTUNE_OK || !is_named(&t->road, &job, earlier->what.object)) {
-            counts->invalid++;
+            counts->invalid += found->place < t->planned; /* the others are not made again */
         } else if (outcome_holds(t, &earlier->what)) {
             take(t, reading, earlier, found->place);
         }
         object_job_free(&job);
     }
     drop_orphans(t);
+    tuning_drop_others(t);
     for (int i = 0; i < t->list.count; i++) {
         counts->held += t->known[i].holds;
     }
@@ -381,17 +387,21 @@ static bool is_searched(const struct tuning *t, const struct journal_reading *re
     }
     return all || (wanted > 0 && looks >= wanted) ||
            (end->complete && wanted == 0 && t->plan.search != SEARCH_EXHAUSTIVE &&
-            strcmp(end->strategy, t->plan.name) == 0 && reading->begin.candidates == t->result->listed);
+            strcmp(end->strategy, t->plan.name) == 0 && reading->begin.candidates == t->planned);
 }
 
-/* a counting outcome that is made again */
+/* a counting outcome of a listed candidate that is made again */
 static bool misses_any(const struct tuning *t, const struct journal_reading *reading)
 {
-    int counting = 0;
-    for (int i = 0; i < reading->outcome_count; i++) {
-        counting += reading->outcomes[i].counts;
+    for (int place = 0; place < t->planned; place++) {
+        for (int i = 0; i < reading->outcome_count && !t->known[place].holds; i++) {
+            if (reading->outcomes[i].counts &&
+                strcmp(reading->outcomes[i].what.id, t->result->outcomes[place].id) == 0) {
+                return true;
+            }
+        }
     }
-    return t->result->counts.held < counting;
+    return false;
 }
 
 attune_status tuning_resume(struct tuning *t, struct generator *generator, const struct journal_begin *wanted,

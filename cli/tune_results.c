@@ -218,6 +218,7 @@ static void print_ending(const json_t *row)
                  {"budget", ": the budget ended before the others"},
                  {"interrupted", ": stopped before the others"},
                  {"device-lost", ": the device stopped answering before the others"},
+                 {"narrower", ": less than what the run was begun with asks for"},
                  {"ranks", ": not every rank came to the end of its share"},
                  {"unknown", ": not all that was to be done"}};
     const char *ending = json_string_value(json_object_get(row, "ending"));

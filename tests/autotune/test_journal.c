@@ -127,6 +127,7 @@ static void what_the_tuner_wrote_is_read_back(void **state)
     assert_string_equal(reading.begin.driver, result.record.device.driver);
     assert_int_equal(reading.begin.candidates, result.listed);
     assert_string_equal(reading.begin.name, "small");
+    assert_string_equal(reading.begin.strategy, "exhaustive");
     assert_int_equal(reading.begin.space, 0); /* no rank has a share of it */
     assert_true(result.listed > 4 && result.ending == TUNE_COUNT && !reading.end.complete);
     assert_true(reading.begin.seed == options.seed);
