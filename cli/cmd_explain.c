@@ -1,6 +1,7 @@
 /* cmd_explain.c - `attune explain`: which plan a call would get, and why. Asks the runtime's own choice, compiles
  * nothing. */
 #include "autotune/objects.h"
+#include "base/digest.h"
 #include "cli/explain_run.h"
 #include "cli/session.h"
 #include "cli/table.h"
@@ -13,11 +14,19 @@ static const struct option options[] = {
     {"candidate", 0, OPTION_TEXT, false, "TEXT",
      "why this one is out, or where it stands: a name, name=value words, an id or its first digits"},
     CLI_OPTION_DEVICE,
+    {"target", 0, OPTION_TEXT, false, "T",
+     "in place of --device: a device of this target as the store's records describe it, which need not be here"},
     CLI_OPTION_STORE,
     CLI_OPTION_JSON,
     CLI_OPTION_HELP,
     {0},
 };
+
+/* the device is what the store's records say of it */
+static bool is_absent(const struct session *session)
+{
+    return session->driver == NULL;
+}
 
 static json_t *describe_choice(const struct choice *choice)
 {
@@ -166,6 +175,21 @@ static void print_passed(const json_t *passed)
     table_end(&table, stdout);
 }
 
+/* --target: whose records these are */
+static void print_absent(const json_t *result)
+{
+    const long long kinds = (long long)json_integer_value(json_object_get(result, "kinds"));
+    if (json_object_get(result, "kinds") == NULL) {
+        return;
+    }
+    if (kinds == 0) {
+        printf("nothing was tuned on a device of this target: nothing but the target is known of it\n\n");
+    } else {
+        printf("as for %s, by the store's records%s; nothing is loaded\n\n", text_of(result, "device_name"),
+               kinds > 1 ? ", the newest of several kinds of devices of this target" : "");
+    }
+}
+
 static void print(const json_t *result)
 {
     const json_t *plan = json_object_get(result, "plan");
@@ -174,6 +198,7 @@ static void print(const json_t *result)
         "problem         %s\nspecialisation  %s\nshape           %s\ndevice          %s (%s)\nlooked in       %s\n\n",
         text_of(result, "problem"), text_of(result, "specialisation"), text_of(result, "shape"),
         text_of(result, "device"), text_of(result, "target"), text_of(result, "searched"));
+    print_absent(result);
     if (plan != NULL) {
         printf("plan: %s, %s\n  %s\n  object %s\n  compiled by %s\nwhy: %s\n", text_of(plan, "rung"),
                text_of(plan, "id"), text_of(plan, "candidate"), text_of(plan, "object"), text_of(plan, "compiler"),
@@ -253,6 +278,33 @@ static int place_of(const struct choices *choices, const attune_plan_info *info)
     return -1;
 }
 
+/* the best record as a plan, of a device that is not here: nothing is loaded */
+static attune_status take_best(const struct choices *choices, attune_plan_info *info)
+{
+    struct digest digest;
+    char hex[DIGEST_HEX_BYTES];
+    if (choices->count == 0) {
+        return ATTUNE_FORBIDDEN;
+    }
+    const struct choice *best = choices->items[0];
+    const struct record *record = &best->record;
+    *info = (attune_plan_info){.size = sizeof *info,
+                               .rung = best->rung,
+                               .threads = record->launch.threads,
+                               .shared_bytes = record->launch.static_shared_bytes + record->launch.dynamic_shared_bytes,
+                               .winner_microseconds = record->winner_microseconds,
+                               .default_microseconds = record->default_microseconds,
+                               .stale = best->stale};
+    digest_of(record->candidate, strlen(record->candidate), &digest);
+    digest_hex(&digest, hex);
+    snprintf(info->candidate, sizeof info->candidate, "%s", record->candidate);
+    snprintf(info->candidate_id, sizeof info->candidate_id, "%.*s", CANDIDATE_ID_BYTES - 1, hex);
+    snprintf(info->compiler, sizeof info->compiler, "%s", record->compiler);
+    digest_hex(&record->object, hex);
+    snprintf(info->object, sizeof info->object, "%s", hex);
+    return ATTUNE_OK;
+}
+
 /* the plan that a call would get, or why it gets none; `info` stays empty then */
 static attune_status explain_choice(struct cli *cli, struct session *session, const struct problem *problem,
                                     const struct choices *choices, attune_plan_info *info, struct error *error)
@@ -260,7 +312,8 @@ static attune_status explain_choice(struct cli *cli, struct session *session, co
     attune_plan *plan = NULL;
     struct error missing = {0};
     struct buffer why = BUFFER_INIT;
-    attune_status status = session_prepare(session, problem, NULL, &plan, info, &missing);
+    attune_status status =
+        is_absent(session) ? take_best(choices, info) : session_prepare(session, problem, NULL, &plan, info, &missing);
     if (status == ATTUNE_OK) {
         json_object_set_new(cli->result, "plan", describe_plan(info));
         explain_why(choices, place_of(choices, info), info->rung, &why);
@@ -338,13 +391,54 @@ static attune_status explain(struct cli *cli, struct session *session, const str
         error);
 }
 
+/* a context with a device in it that is not here; it serves those who read its facts and its context */
+static attune_status open_absent(struct cli *cli, const struct problem *problem, attune_device *absent,
+                                 struct session *session, struct error *error)
+{
+    struct target target;
+    int kinds = 0;
+    attune_context_options settings = {
+        .size = sizeof settings, .store = options_text(&cli->options, "store"), .jit = ATTUNE_JIT_FORBID};
+    *session = (struct session){0};
+    if (options_has(&cli->options, "device")) {
+        return error_set(error, ATTUNE_INVALID,
+                         "--target is of a device that is not here, --device of one that is: give one of them");
+    }
+    attune_status status = cli_target(cli, options_text(&cli->options, "target"), &target, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    status = attune_context_create(&settings, &session->context);
+    if (status == ATTUNE_OK) {
+        status = attune_jit_register(session->context);
+    }
+    if (status != ATTUNE_OK) {
+        session_error(session, status, error);
+    } else {
+        status = explain_target(session->context->store, &target, problem, &absent->facts, &kinds, error);
+    }
+    if (status != ATTUNE_OK) {
+        session_close(session);
+        return status;
+    }
+    absent->context = session->context;
+    session->device = absent;
+    snprintf(session->device_name, sizeof session->device_name, "not here");
+    json_set_text(cli->result, "device_name", absent->facts.name);
+    json_set_whole(cli->result, "kinds", kinds);
+    return ATTUNE_OK;
+}
+
 static attune_status run(struct cli *cli, struct error *error)
 {
     struct problem problem;
     struct session session;
     struct choices choices = {0};
+    attune_device absent = {.facts = {.name = ""}};
     attune_status status = cli_problem(cli, &problem, error);
-    if (status == ATTUNE_OK) {
+    if (status == ATTUNE_OK && options_has(&cli->options, "target")) {
+        status = open_absent(cli, &problem, &absent, &session, error);
+    } else if (status == ATTUNE_OK) {
         status = session_open(cli, ATTUNE_JIT_FORBID, &session, error);
     }
     if (status != ATTUNE_OK) {
@@ -365,7 +459,7 @@ static attune_status run(struct cli *cli, struct error *error)
 
 const struct command command_explain = {
     .name = "explain",
-    .usage = "--problem P [--candidate C] [--device D] [--store FOLDER]",
+    .usage = "--problem P [--candidate C] [--device D | --target T] [--store FOLDER]",
     .summary = "which plan a call would get, and why",
     .help = "Shows the rung (exact, near, default), the candidate and its object, every record considered, best first, "
             "and\n"

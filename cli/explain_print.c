@@ -43,6 +43,7 @@ static void print_nearest(const json_t *rows)
     struct buffer words = BUFFER_INIT;
     size_t index;
     json_t *row;
+    bool faster = false;
     if (json_array_size(rows) == 0) {
         return;
     }
@@ -51,6 +52,7 @@ static void print_nearest(const json_t *rows)
     json_array_foreach(rows, index, row)
     {
         double time = real_of(row, "microseconds"), spread = real_of(row, "spread");
+        faster |= strcmp(text_of(row, "outcome"), "timed") == 0 && real_of(row, "ratio") < 1.0;
         changed_words(row, &words);
         table_cell(&table, "  %.1f", time);
         if (spread > 0) {
@@ -67,6 +69,9 @@ static void print_nearest(const json_t *rows)
         table_cell(&table, "%s", buffer_string(&words));
     }
     table_end(&table, stdout);
+    if (faster) {
+        printf("  times of the finals within 1 %% are a tie, which goes by a fixed rule, the default first\n");
+    }
     buffer_free(&words);
 }
 

@@ -28,6 +28,12 @@ void explain_run_print(const json_t *result);
 /* of the candidate that was asked for, alone */
 void explain_candidate_print(const json_t *result);
 
+/* A device of that target as the store's tuned records describe it: the one whose record of the problem's
+ * specialisation is the newest, else whose record is. *kinds: how many kinds of devices of the target there are records
+ * of; with none nothing but the target is known of it. ATTUNE_IO, ATTUNE_NO_MEMORY. */
+attune_status explain_target(struct store *store, const struct target *target, const struct problem *problem,
+                             struct driver_device *device, int *kinds, struct error *error);
+
 /* A sentence on why this record serves: `served` is its place among the choices, -1 where it is none of them. */
 void explain_why(const struct choices *choices, int served, attune_rung rung, struct buffer *text);
 

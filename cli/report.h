@@ -5,8 +5,8 @@
  *    "unreadable": [{"path", "reason"}], "unreadable_records",
  *    "results": [...]}                     one a problem and device, by device, specialisation and sizes
  * A result; "tried" counts the candidates that came to an outcome, "looks" those of them that were checked or timed:
- *   {"problem", "name", "specialisation", "sizes": [{"name", "value"}], "device", "target", "driver", "compiler", "timed",
- *    "run", "state", "started", "seed", "listed", "tried", "looks", "seconds", "resumed", "strategy", "complete",
+ *   {"problem", "name", "specialisation", "sizes": [{"name", "value"}], "device", "target", "driver", "compiler",
+ * "timed", "run", "state", "started", "seed", "listed", "tried", "looks", "seconds", "resumed", "strategy", "complete",
  *    "drift", "drifted",
  *    "journals", "runs": [{"run", "state", ...}],
  *    "winner", "winner_id", "default", "default_id", "winner_microseconds", "default_microseconds", "winner_spread",
@@ -17,7 +17,8 @@
  *    "parameters": [..]}                   as report_parameters makes them
  * "bytes": of all tensors, each once; 0 where nobody knows, as "operations".
  * Nothing in it is of today: the same store gives the same bytes, wherever it lies. Of several runs of one problem and
- * device that one is shown whose record a call would get: the newest complete one, else the newest.
+ * device that one is shown whose record a call would get: the newest complete one, else the one that tried most;
+ * without records the one that came furthest.
  */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H

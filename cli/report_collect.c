@@ -81,6 +81,12 @@ static int progress_of(const struct history_run *run)
     return run == NULL ? 0 : !run->reading.has_end ? 1 : run->reading.end.complete ? 3 : 2;
 }
 
+/* as runtime/choose.c has it, of a record that is no older */
+static bool serves_before(const struct record *record, const struct record *other)
+{
+    return record->complete != other->complete ? record->complete : record->complete || record->tried >= other->tried;
+}
+
 /* records and runs come oldest first: of equals the later one stays */
 static attune_status group(struct collecting *collecting, const char *only, struct error *error)
 {
@@ -94,7 +100,7 @@ static attune_status group(struct collecting *collecting, const char *only, stru
         if (result == NULL) {
             return error_no_memory(error);
         }
-        if (result->record == NULL || record->complete >= result->record->complete) {
+        if (result->record == NULL || serves_before(record, result->record)) {
             result->record = record;
             result->run = history_find(history, record->run);
             snprintf(result->specialisation, sizeof result->specialisation, "%s", record->specialisation);

@@ -396,8 +396,8 @@ static void adopt(struct collection *c, int number, const struct rank_watch *wat
     attune_status status = result != NULL ? ATTUNE_OK : error_no_memory(&why);
     if (status == ATTUNE_OK && end->winner[0] == '\0') {
         status = error_set(&why, ATTUNE_DEVICE_FAILED,
-                           "rank %d found no usable candidate: `attune cache journals %.12s` tells why", watch->rank,
-                           watch->run);
+                           "rank %d found no usable candidate: `attune cache journals` tells why, of run %.12s",
+                           watch->rank, watch->run);
     }
     if (status == ATTUNE_OK) {
         status = find_record(c, number, watch->reading.begin.fingerprint, &result->record, &why);

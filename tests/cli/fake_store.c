@@ -122,7 +122,9 @@ static bool by_time(const struct tune_outcome *a, const struct tune_outcome *b)
 static bool put_record(struct store *store, const struct fake_run *run, const struct problem *problem,
                        const struct tune_outcome *winner, const struct tune_outcome *standard, struct error *error)
 {
-    struct record record = {.kind = RECORD_TUNED, .tried = run->candidates, .complete = run->looked_at == 0};
+    struct record record = {.kind = RECORD_TUNED,
+                            .tried = run->looked_at > 0 ? run->looked_at : run->candidates,
+                            .complete = run->looked_at == 0};
     attune_status status = problem_format(problem, record.problem, error);
     if (status == ATTUNE_OK) {
         status = problem_specialisation(problem, record.specialisation, error);

@@ -543,6 +543,56 @@ static void the_newest_complete_run_is_shown(void **state)
     assert_int_equal(json_array_size(json_object_get(result, "runs")), 3);
 }
 
+/* where none is complete: who tried most, though others are newer */
+static void of_incomplete_runs_the_longest_is_shown(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *run;
+        int tried;
+    } runs[] = {{RUN, 20}, {"22222222222222222222222222222222", 40}, {"33333333333333333333333333333333", 10}};
+    struct fake_run run = a_run();
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        run.run = runs[i].run;
+        run.looked_at = runs[i].tried;
+        run.started += 1000;
+        one_run(scratch("short"), &run);
+    }
+    attune("cache", "report", "--store", scratch("short"), "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    const json_t *result = json_array_get(json_object_get(answer(), "results"), 0);
+    assert_string_equal(json_string_value(json_object_get(result, "run")), "22222222222222222222222222222222");
+    attune("explain", "--store", scratch("short"), "--target", "gfx906", "--problem", SMALL, "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(answer(), "tuning"), "run")),
+                        "22222222222222222222222222222222"); /* the same */
+}
+
+/* a store of a machine that is not here, with nothing of that machine but its folder */
+static void a_store_is_explained_without_its_device(void **state)
+{
+    (void)state;
+    static const char problem[] = "dtype=f16 heads=32 kv_heads=8 seqlen_q=2048 head_dim=128 causal=1";
+    attune("explain", "--store", scratch("one"), "--target", "sm_90a", "--problem", problem, "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    const json_t *plan = json_object_get(answer(), "plan"), *tuning = json_object_get(answer(), "tuning");
+    assert_string_equal(json_string_value(json_object_get(plan, "rung")), "exact");
+    assert_int_equal(strlen(json_string_value(json_object_get(plan, "id"))), 12);
+    assert_string_equal(json_string_value(json_object_get(answer(), "device_name")), "An Invented GPU 140GB");
+    assert_string_equal(json_string_value(json_object_get(tuning, "journal")), "there");
+    assert_int_equal(json_array_size(json_object_get(tuning, "nearest")), 10);
+    attune("explain", "--store", scratch("one"), "--target", "sm_90a", "--problem", problem, NULL);
+    says("as for An Invented GPU 140GB, by the store's records; nothing is loaded");
+    says("why: tuned on this device for this problem");
+    attune("explain", "--store", scratch("one"), "--target", "gfx906", "--problem", problem, NULL);
+    exits_with(EXIT_IS_DONE);
+    says("nothing was tuned on a device of this target");
+    says("no plan is stored");
+    attune("explain", "--store", scratch("one"), "--target", "sm_90a", "--device", "host", "--problem", problem, NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("give one of them");
+}
+
 static void an_output_that_cannot_be_is_refused_before_anything_is_done(void **state)
 {
     (void)state;
@@ -630,6 +680,8 @@ int main(void)
         cmocka_unit_test(journals_of_one_problem_are_listed_when_asked_for),
         cmocka_unit_test(records_are_listed_in_order),
         cmocka_unit_test(the_newest_complete_run_is_shown),
+        cmocka_unit_test(of_incomplete_runs_the_longest_is_shown),
+        cmocka_unit_test(a_store_is_explained_without_its_device),
         cmocka_unit_test(an_output_that_cannot_be_is_refused_before_anything_is_done),
         cmocka_unit_test(an_existing_page_is_replaced_whole_or_not_at_all),
         cmocka_unit_test(a_line_with_an_impossible_time_costs_itself_alone),
