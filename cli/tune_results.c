@@ -220,11 +220,12 @@ static void print_ending(const json_t *row)
                  {"device-lost", ": the device stopped answering before the others"},
                  {"narrower", ": less than what the run was begun with asks for"},
                  {"ranks", ": not every rank came to the end of its share"},
+                 {"late", ": the choice was published before every rank had come to the end of its share"},
                  {"unknown", ": not all that was to be done"}};
     const char *ending = json_string_value(json_object_get(row, "ending"));
     const bool divided = json_array_size(json_object_get(json_object_get(row, "ranks"), "peers")) > 0;
     if (divided && strcmp(ending, "complete") == 0 && !json_is_true(json_object_get(row, "complete"))) {
-        ending = "ranks";
+        ending = json_integer_value(json_object_get(json_object_get(row, "ranks"), "lost")) > 0 ? "ranks" : "late";
     }
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (strcmp(ending, texts[i].ending) == 0) {

@@ -121,6 +121,9 @@ echo "test.share elements=88" >"$WORK/nameless"
 tell "$WORK/nameless" 0/2
 said "the other rank did not answer; this one published the choice, from 1 journal"
 said ": not every rank came to the end of its share"
+tell "$WORK/nameless" 1/2
+said ": the choice was published before every rank had come to the end of its share"
+said "the other rank answered; another one published the choice; there are 2 journals"
 
 echo "a job that died goes on with --resume, and comes to its choice"
 export ATTUNE_CACHE=$WORK/third
