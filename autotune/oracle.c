@@ -157,6 +157,13 @@ attune_status oracle_check_host(const struct oracle *oracle, struct error *error
     return check_operations(oracle->operations, error);
 }
 
+attune_status oracle_check_reference(struct generator *generator, const struct problem *problem, struct error *error)
+{
+    struct attention unused;
+    return oracle_has_companions(problem) ? attention_from_problem(problem, &unused, error)
+                                          : family_check_reference(generator, problem->schema->family, error);
+}
+
 attune_status oracle_check_host_problem(struct generator *generator, const struct problem *problem, struct error *error)
 {
     struct attention a;

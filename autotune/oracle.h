@@ -73,7 +73,9 @@ void oracle_set_judge(struct oracle *oracle, const struct judge *judge);
 /* The host device is for small problems: ATTUNE_INVALID, with an estimate, for one whose candidates would take
  * minutes */
 attune_status oracle_check_host(const struct oracle *oracle, struct error *error);
-/* the same before there is an oracle, without inputs or answers */
+/* Is there anything that results could be held against? ATTUNE_UNSUPPORTED, with what lacks. */
+attune_status oracle_check_reference(struct generator *generator, const struct problem *problem, struct error *error);
+/* the size alone, before there is an oracle, without inputs or answers */
 attune_status oracle_check_host_problem(struct generator *generator, const struct problem *problem,
                                         struct error *error);
 /* Systems promise memory that they do not have and end a process when it is used: ATTUNE_NO_MEMORY, with both sizes,
@@ -100,6 +102,7 @@ bool attention_case_compare(const struct oracle_case *test, void *const *outputs
 enum { ATTENTION_VALUES = 40 };
 
 /* oracle_family.c */
+attune_status family_check_reference(struct generator *generator, const char *family, struct error *error);
 attune_status family_cases_list(struct generator *generator, struct oracle *oracle, struct error *error);
 bool family_case_compare(const struct oracle_case *test, void *const *outputs, struct verdict *verdict);
 

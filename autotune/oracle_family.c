@@ -61,18 +61,25 @@ static attune_status make_case(struct generator *generator, const struct oracle 
     return status;
 }
 
+attune_status family_check_reference(struct generator *generator, const char *family, struct error *error)
+{
+    return generator_has_reference(generator, family)
+               ? ATTUNE_OK
+               : error_set(error, ATTUNE_UNSUPPORTED,
+                           "%s brings no `reference` and `inputs` functions, so nothing can be verified: add them to "
+                           "its family file",
+                           family);
+}
+
 attune_status family_cases_list(struct generator *generator, struct oracle *oracle, struct error *error)
 {
     struct tensor_spec specs[ORACLE_TENSORS_MAX];
     int count = 0;
-    const char *family = oracle->problem.schema->family;
-    if (!generator_has_reference(generator, family)) {
-        return error_set(
-            error, ATTUNE_UNSUPPORTED,
-            "%s brings no `reference` and `inputs` functions, so nothing can be verified: add them to its family file",
-            family);
+    attune_status status = family_check_reference(generator, oracle->problem.schema->family, error);
+    if (status != ATTUNE_OK) {
+        return status;
     }
-    attune_status status = generator_tensors(generator, &oracle->problem, specs, ORACLE_TENSORS_MAX, &count, error);
+    status = generator_tensors(generator, &oracle->problem, specs, ORACLE_TENSORS_MAX, &count, error);
     for (int kind = 0; kind < ORACLE_KINDS && status == ATTUNE_OK; kind++) {
         oracle->case_count++;
         status = make_case(generator, oracle, kind, specs, count, &oracle->cases[kind], error);

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/device_list.h"
 #include "cli/progress.h"
+#include "cli/tune_check.h"
 #include "cli/tune_jobs.h"
 #include "cli/tune_plan.h"
 #include "cli/tune_ranks.h"
@@ -526,6 +527,9 @@ static attune_status run(struct cli *cli, struct error *error)
     }
     if (status == ATTUNE_OK) {
         status = device_list_read(device, &devices, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = tune_check_strategy(&settings, &devices, error);
     }
     if (status == ATTUNE_OK) {
         settings.share = tune_team_share(&team);

@@ -48,6 +48,11 @@ static attune_status add_names(struct device_list *list, const char *text, struc
     attune_status status = ATTUNE_OK;
     for (const char *rest = text; rest != NULL && status == ATTUNE_OK;) {
         size_t length = strcspn(rest, ",");
+        if (length == 3 && strncmp(rest, "all", 3) == 0) {
+            return error_set(error, ATTUNE_INVALID,
+                             "--device %.100s: `all` stands alone; it is every GPU, or the host where there is none",
+                             text);
+        }
         status = add(list, rest, length, error);
         rest = rest[length] == ',' ? rest + length + 1 : NULL;
     }

@@ -3,6 +3,7 @@
 
 #include "autotune/oracle.h"
 #include "cli/table.h"
+#include "cli/tune_check.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -165,6 +166,9 @@ attune_status tune_plan_read(struct cli *cli, struct tune_plan *plan, struct err
                              "--retune goes with --trace: problems of --problem and --problems are always tuned");
         }
         attune_status status = cli_problems(cli, &plan->problems, error);
+        if (status == ATTUNE_OK) {
+            status = tune_check_repeated(&plan->problems, &plan->repeated, error);
+        }
         if (status == ATTUNE_OK &&
             (plan->shares = calloc((size_t)plan->problems.count, sizeof *plan->shares)) == NULL) {
             status = error_no_memory(error);
@@ -200,6 +204,9 @@ static attune_status check_on(struct cli *cli, const struct listed_device *devic
 {
     struct candidate standard;
     attune_status status = candidate_default(cli->generator, problem, &device->facts.target, &standard, why);
+    if (status == ATTUNE_OK) {
+        status = oracle_check_reference(cli->generator, problem, why);
+    }
     return status == ATTUNE_OK && strcmp(device->name, "host") == 0
                ? oracle_check_host_problem(cli->generator, problem, why)
                : status;
@@ -403,6 +410,11 @@ void tune_plan_show(struct cli *cli, const struct tune_plan *plan, const struct 
 
 void tune_plan_describe(struct cli *cli, const struct tune_plan *plan, int tuned_already)
 {
+    if (plan->repeated > 0) {
+        json_set_whole(cli->result, "repeated", plan->repeated);
+        fprintf(stderr, "attune tune: %d %s in the list already, and %s tuned once\n", plan->repeated,
+                plural(plan->repeated, "problem is", "problems are"), plural(plan->repeated, "is", "are"));
+    }
     if (!plan->of_trace) {
         return;
     }

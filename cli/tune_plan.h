@@ -12,6 +12,7 @@ struct tune_plan {
     struct problem_list problems; /* of a trace: largest share first */
     char **refusals;              /* by problem: why no device can tune it; NULL where one can */
     int refused;
+    int repeated;   /* left out of the list: they were in it already */
     double *shares; /* by problem, of 1 in all: of a trace by calls times trace_call_cost, else equal */
     /* of a trace alone */
     bool of_trace;
@@ -32,7 +33,8 @@ void tune_plan_free(struct tune_plan *plan);
 /* a problem's name, or "problem 3" written into `label` */
 const char *tune_plan_label(const struct tune_plan *plan, int number, char label[PROBLEM_NAME_BYTES]);
 
-/* What can be told before anything is tuned: no template serves a problem, or it is too large for the host device. A
+/* What can be told before anything is tuned: no template serves a problem, there is no
+ * reference for it, or it is too large for the host device. A
  * problem that no group of devices can tune is refused; each is said in a line on stderr where there are several. Of a
  * list that has one nothing is tuned: tune_plan_refusal. Of a trace the others are. */
 attune_status tune_plan_check(struct cli *cli, struct tune_plan *plan, const struct device_list *devices,

@@ -18,36 +18,6 @@ static bool is_team(const struct tune_team *team)
 
 /* ------------------------------------------------------------------------------------------------ shares */
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* A problem that is in the list again has the same journals: it is tuned once. */
-static attune_status find_repeated(const struct problem_list *problems, bool *repeated, struct error *error)
-{
-    char(*texts)[PROBLEM_TEXT_BYTES] = calloc((size_t)problems->count, sizeof *texts);
-    char **sorted = calloc((size_t)problems->count, sizeof *sorted);
-    attune_status status = texts != NULL && sorted != NULL ? ATTUNE_OK : error_no_memory(error);
-    for (int i = 0; i < problems->count && status == ATTUNE_OK; i++) {
-        sorted[i] = texts[i];
-        status = problem_format(&problems->items[i].problem, texts[i], error);
-    }
-    if (status == ATTUNE_OK) {
-        qsort(sorted, (size_t)problems->count, sizeof *sorted, by_text);
-    }
-    for (int i = 1; i < problems->count && status == ATTUNE_OK; i++) {
-        if (strcmp(sorted[i - 1], sorted[i]) == 0) { /* the earliest of equal ones stays */
-            char **late = sorted[i - 1] < sorted[i] ? &sorted[i] : &sorted[i - 1];
-            repeated[(*late - texts[0]) / PROBLEM_TEXT_BYTES] = true;
-            sorted[i] = late == &sorted[i] ? sorted[i - 1] : sorted[i];
-        }
-    }
-    free(texts);
-    free(sorted);
-    return status;
-}
-
 attune_status tune_team_open(const struct options *given, const struct problem_list *problems, struct tune_team *team,
                              struct error *error)
 {
@@ -69,9 +39,6 @@ attune_status tune_team_open(const struct options *given, const struct problem_l
     team->ours = calloc((size_t)problems->count + 1, sizeof *team->ours);
     team->left_out = calloc((size_t)problems->count + 1, sizeof *team->left_out);
     status = team->ours != NULL && team->left_out != NULL ? ATTUNE_OK : error_no_memory(error);
-    if (status == ATTUNE_OK && is_team(team)) {
-        status = find_repeated(problems, team->left_out, error);
-    }
     if (status != ATTUNE_OK) {
         tune_team_close(team);
         return status;
@@ -80,7 +47,7 @@ attune_status tune_team_open(const struct options *given, const struct problem_l
         .ranks = &team->ranks, .divided = problems->count < team->ranks.size, .rank = team->ranks.rank};
     for (int i = 0; i < problems->count; i++) {
         const bool dealt = team->share.divided || ranks_owner_of_problem(&team->ranks, i) == team->ranks.rank;
-        team->ours[i] = !team->left_out[i] && dealt;
+        team->ours[i] = dealt;
     }
     return ATTUNE_OK;
 }

@@ -24,7 +24,7 @@ struct tune_team {
     struct ranks ranks; /* size 1: alone, and all problems are ours */
     struct tune_share share;
     bool *ours;     /* by problem */
-    bool *left_out; /* by problem: it is an earlier one again, or need not be tuned; the caller may add to these */
+    bool *left_out; /* by problem: it need not be tuned, or cannot be, by any rank; the caller's to say */
     int count;      /* of problems */
     char device[32];
 };

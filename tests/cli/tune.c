@@ -82,14 +82,77 @@ static void devices_are_named_and_checked(void **state)
         {",", "'' is no device", EXIT_IS_USAGE},
         {"host,abacus", "\"abacus\" is unknown", EXIT_IS_USAGE},
         {"host,host:1", "host", EXIT_IS_MISSING},
+        {"host:1", "host", EXIT_IS_MISSING},
+        {"host:-1", "not a device number", EXIT_IS_USAGE},
+        {"ALL", "\"ALL\" is unknown", EXIT_IS_USAGE},
+        {"host host", "\"host host\" is unknown", EXIT_IS_USAGE},
+        {"host,all,host", "`all` stands alone", EXIT_IS_USAGE},
+        {"host,all", "`all` stands alone", EXIT_IS_USAGE},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        attune("tune", "--problem", "test.scale elements=100", "--device", cases[i].devices, NULL);
-        exits_with(cases[i].code);
-        complains(cases[i].named);
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
+        attune("tune", "--problem", "test.scale elements=100", "--device", cases[i / 2].devices,
+               i % 2 == 0 ? "--dry-run" : NULL, NULL);
+        exits_with(cases[i / 2].code);
+        complains(cases[i / 2].named);
     }
     attune("tune", "--problem", "test.scale elements=100", "--problems", "x", "--device", "host,host", NULL);
     exits_with(EXIT_IS_USAGE);
+}
+
+static void a_dry_run_refuses_what_a_run_would(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *option, *value, *named;
+        int code;
+    } cases[] = {
+        {"--strategy", "exhaustiv", "use model, exhaustive", EXIT_IS_USAGE},
+        {"--strategy", "MODEL", "use model, exhaustive", EXIT_IS_USAGE},
+        {"--strategy", "cover,random", "use model, exhaustive", EXIT_IS_USAGE},
+        {"--strategy", "model", "nothing is timed on this device", EXIT_IS_USAGE},
+        {"--candidates", "absent-candidates", "absent-candidates", EXIT_IS_FAILED},
+    };
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
+        attune("tune", "--device", "host", "--problem", "test.scale elements=100", cases[i / 2].option,
+               cases[i / 2].value, i % 2 == 0 ? "--dry-run" : NULL, NULL);
+        exits_with(cases[i / 2].code);
+        complains(cases[i / 2].named);
+    }
+}
+
+/* whichever rank's it would be: no other waits for it */
+static void what_has_no_reference_is_refused_by_every_rank(void **state)
+{
+    (void)state;
+    static const char *const ranks[] = {"", "--rank 0/2 --job refused", "--rank 1/2 --job refused", "--dry-run"};
+    write_file(scratch("refused.txt"), "test.fault elements=8\ntest.scale elements=9\n");
+    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++) {
+        char script[4096];
+        snprintf(script, sizeof script,
+                 "mkdir -p '%s' && cp -r \"$ATTUNE_TEMPLATE_PATH\"/* '%s' && sed -i '/^    inputs/,/^    end/d; "
+                 "/^    reference/,/^    end/d' '%s/fault.lua' && ATTUNE_TEMPLATE_PATH='%s' \"$0\" tune --device host "
+                 "--problems '%s' %s --store '%s'",
+                 scratch("unproven"), scratch("unproven"), scratch("unproven"), scratch("unproven"),
+                 scratch("refused.txt"), ranks[i], scratch("refused"));
+        attune_in_shell(script);
+        exits_with(EXIT_IS_FAILED);
+        complains("problem 1: test.fault brings no `reference`");
+        complains("1 of 2 problems cannot be tuned here");
+    }
+}
+
+static void a_problem_that_is_in_the_list_again_is_tuned_once(void **state)
+{
+    (void)state;
+    write_file(scratch("twice.txt"), "a: test.scale elements=8,9,8\nb: test.scale elements=9\ntest.scale elements=7\n");
+    attune("tune", "--device", "host", "--problems", scratch("twice.txt"), "--dry-run", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    complains("2 problems are in the list already, and are tuned once");
+    const json_t *plan = json_object_get(answer(), "plan");
+    assert_int_equal(json_array_size(plan), 3);
+    assert_string_equal(text_at(plan, 0, "name"), "a[elements=8]");
+    assert_string_equal(text_at(plan, 1, "name"), "a[elements=9]");
+    assert_int_equal(json_integer_value(json_object_get(answer(), "repeated")), 2);
 }
 
 /* on a stand-in for libcuda, which has two different GPUs */
@@ -384,6 +447,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(several_devices_share_a_list),
         cmocka_unit_test(devices_are_named_and_checked),
+        cmocka_unit_test(a_dry_run_refuses_what_a_run_would),
+        cmocka_unit_test(what_has_no_reference_is_refused_by_every_rank),
+        cmocka_unit_test(a_problem_that_is_in_the_list_again_is_tuned_once),
         cmocka_unit_test(gpus_are_grouped_by_what_they_are),
         cmocka_unit_test(ranges_are_problems_with_names),
         cmocka_unit_test(one_problem_commands_name_the_range),
