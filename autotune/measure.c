@@ -221,7 +221,7 @@ int measure_choose(const struct measure_result *results, int count, int baseline
         return baseline;
     }
     for (int i = 0; i < count; i++) {
-        if (!results[i].left && good(results[i].microseconds) && results[i].microseconds <= best * (1.0 + tie)) {
+        if (!results[i].left && good(results[i].microseconds) && results[i].microseconds <= best * (1.0 + 0.5 * tie)) {
             return i;
         }
     }

@@ -48,8 +48,10 @@ attune_status measure_halving(const struct measure_source *source, int count, in
                               const struct measure_stage *stages, int stage_count, double tie, double deadline,
                               struct measure_result *results, struct measure_course *course, struct error *error);
 
-/* The winner: of the entries that have not left and are within `tie` (0.01) of the fastest of them the baseline if it
- * is among them, else the first in order. -1 when none has a good sample. */
+/* The winner among the entries that have not left: the baseline if it is within `tie` (0.01) of the fastest of them,
+ * else the first in order of those within half of that. An entry at the band's edge is in it in one run and not in the
+ * next: with half the band for all but the baseline whoever wins is within the whole of it in every run. -1 when none
+ * has a good sample. */
 int measure_choose(const struct measure_result *results, int count, int baseline, double tie);
 
 double median_of(double *values, int count); /* reorders values; 0 for count 0 */

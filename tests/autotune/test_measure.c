@@ -97,6 +97,8 @@ static void ties_go_to_the_default_then_to_the_first(void **state)
     assert_int_equal(measure_choose(results, 4, 0, 0.01), 0);
     results[0].microseconds = 10.1; /* out of the band: the first of those in it, not the fastest */
     assert_int_equal(measure_choose(results, 4, 0, 0.01), 1);
+    results[1].microseconds = 9.98; /* 0.6 % behind: half of the band is for the default alone */
+    assert_int_equal(measure_choose(results, 4, 0, 0.01), 2);
     results[1].microseconds = 10.2;
     assert_int_equal(measure_choose(results, 4, 0, 0.01), 2);
     assert_int_equal(measure_choose(results, 4, -1, 0.01), 2);
