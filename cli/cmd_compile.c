@@ -305,6 +305,38 @@ static void rarest_value(const struct space_result *space, char *text, size_t by
     }
 }
 
+/* what was compiled of one problem for one target: a row of JSON and one of the table */
+static void add_space(json_t *spaces, struct table *table, const struct named_problem *item,
+                      const struct target *target, const struct space_result *space)
+{
+    char text[PROBLEM_TEXT_BYTES] = "", name[TARGET_TEXT_BYTES], rarest[80];
+    json_t *row = json_object();
+    target_format(target, name);
+    problem_format(&item->problem, text, NULL);
+    json_set_text(row, "problem", text);
+    json_set_text(row, "target", name);
+    json_set_whole(row, "candidates", space->candidates);
+    json_set_whole(row, "compiled", space->compiled);
+    json_set_whole(row, "reused", space->reused);
+    json_set_whole(row, "failed", space->failed);
+    json_set_whole(row, "distinct", space->distinct);
+    json_set_whole(row, "spilling", space->spilling);
+    json_object_set_new(row, "values", space_values(space));
+    json_set_real(row, "seconds", space->seconds);
+    json_array_append_new(spaces, row);
+    table_cell(table, "%s", item->name[0] != '\0' ? item->name : text);
+    table_cell(table, "%s", name);
+    table_cell(table, "%d", space->candidates);
+    table_cell(table, "%d", space->compiled);
+    table_cell(table, "%d", space->reused);
+    table_cell(table, "%d", space->failed);
+    table_cell(table, "%d", space->distinct);
+    table_cell(table, "%d", space->spilling);
+    rarest_value(space, rarest, sizeof rarest);
+    table_cell(table, "%s", rarest);
+    table_cell(table, "%.1f", space->seconds);
+}
+
 static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, const struct problem_list *problems,
                                    const struct target *targets, int count, struct error *error)
 {
@@ -334,32 +366,7 @@ static attune_status compile_space(struct cli *cli, struct compiler_pool *pool, 
             failures_add(&failures, "compile", total, &problems->items[i / count], &failure);
             continue;
         }
-        char text[PROBLEM_TEXT_BYTES] = "", name[TARGET_TEXT_BYTES], rarest[80];
-        json_t *row = json_object();
-        target_format(target, name);
-        problem_format(problem, text, NULL);
-        json_set_text(row, "problem", text);
-        json_set_text(row, "target", name);
-        json_set_whole(row, "candidates", space.candidates);
-        json_set_whole(row, "compiled", space.compiled);
-        json_set_whole(row, "reused", space.reused);
-        json_set_whole(row, "failed", space.failed);
-        json_set_whole(row, "distinct", space.distinct);
-        json_set_whole(row, "spilling", space.spilling);
-        json_object_set_new(row, "values", space_values(&space));
-        json_set_real(row, "seconds", space.seconds);
-        json_array_append_new(spaces, row);
-        table_cell(&table, "%s", problems->items[i / count].name[0] != '\0' ? problems->items[i / count].name : text);
-        table_cell(&table, "%s", name);
-        table_cell(&table, "%d", space.candidates);
-        table_cell(&table, "%d", space.compiled);
-        table_cell(&table, "%d", space.reused);
-        table_cell(&table, "%d", space.failed);
-        table_cell(&table, "%d", space.distinct);
-        table_cell(&table, "%d", space.spilling);
-        rarest_value(&space, rarest, sizeof rarest);
-        table_cell(&table, "%s", rarest);
-        table_cell(&table, "%.1f", space.seconds);
+        add_space(spaces, &table, &problems->items[i / count], target, &space);
     }
     json_object_set_new(cli->result, "spaces", spaces);
     if (status == ATTUNE_OK) {
