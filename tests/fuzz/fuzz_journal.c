@@ -52,7 +52,8 @@ static void check_bounds(const struct journal_reading *reading, size_t length)
     check_text(reading->begin.device, sizeof reading->begin.device);
     check_text(reading->begin.target, sizeof reading->begin.target);
     check_text(reading->begin.driver, sizeof reading->begin.driver);
-    HOLDS(reading->begin.candidates >= 0 && reading->begin.started >= 0, "negative");
+    check_text(reading->begin.name, sizeof reading->begin.name);
+    HOLDS(reading->begin.candidates >= 0 && reading->begin.started >= 0 && reading->begin.space >= 0, "negative");
     for (int i = 0; i < reading->outcome_count; i++) {
         const struct tune_outcome *outcome = &reading->outcomes[i].what;
         check_text(outcome->candidate, sizeof outcome->candidate);
