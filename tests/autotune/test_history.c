@@ -120,7 +120,7 @@ static void write_rank(struct store *store, const struct ranks *ranks, const cha
 {
     struct journal journal;
     struct error error = {.message = ""};
-    struct journal_begin begin = {.candidates = 4, .space = 7, .started = 1000 + ranks->rank};
+    struct journal_begin begin = {.candidates = 4, .space = 9, .started = 1000 + ranks->rank};
     snprintf(begin.problem, sizeof begin.problem, "t n=1");
     snprintf(begin.device, sizeof begin.device, "a device");
     snprintf(begin.target, sizeof begin.target, "gfx906");
@@ -165,7 +165,7 @@ static void the_ranks_of_a_job_are_one_run(void **state)
     assert_int_equal(reading.outcome_count, 3); /* the default once; not-tried by one, timed by the other */
     assert_true(reading.has_end && !reading.end.complete);
     assert_int_equal(reading.end.looks, 3);        /* all three were timed, one of them by both */
-    assert_int_equal(reading.begin.candidates, 7); /* that is what both say there are */
+    assert_int_equal(reading.begin.candidates, 9); /* that is what both say there are */
     assert_int_equal(standings_make(&reading, &standings, &error), ATTUNE_OK);
     assert_string_equal(standings.fastest[0]->candidate, "t/a x=2");
     assert_true(standings.fastest[0]->microseconds == 6.0); /* 12 of 20, where the default takes 10 */

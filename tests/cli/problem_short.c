@@ -17,6 +17,7 @@ static void a_short_text_is_of_the_same_problem(void **state)
         {"dtype=f16 batch=2 heads=8 seqlen_q=64 head_dim=64", "dtype=f16 batch=2 heads=8 seqlen_q=64 head_dim=64"},
         {"dtype=bf16 heads=8 kv_heads=2 seqlen_q=64 seqlen_k=65 head_dim=64 causal=1",
          "dtype=bf16 batch=1 heads=8 kv_heads=2 seqlen_q=64 seqlen_k=65 head_dim=64 causal=bottom_right"},
+        {"heads=1 seqlen_q=8 seqlen_k=80 head_dim=64", "dtype=f16 batch=1 heads=1 seqlen_q=8 seqlen_k=80 head_dim=64"},
         {"q_dtype=f32 k_dtype=f16 v_dtype=f16 o_dtype=f32 heads=1 seqlen_q=1 seqlen_k=9 head_dim_qk=64 head_dim_v=32",
          "q_dtype=f32 k_dtype=f16 v_dtype=f16 o_dtype=f32 batch=1 heads=1 seqlen_q=1 seqlen_k=9 head_dim_qk=64 "
          "head_dim_v=32"},
