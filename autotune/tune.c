@@ -355,6 +355,7 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
     }
     if (status == ATTUNE_OK) {
         result->operations = t->facts.operations;
+        result->kept = store_record_is_kept(store, &result->record);
         tuning_tell(t, TUNE_DONE);
     }
     measurer_close(t->measurer);

@@ -110,6 +110,7 @@ struct tune_result {
     int outcome_count;
     int listed;              /* candidates there are */
     const char *strategy;    /* static */
+    bool kept;               /* the record is in the store's folder, and its object: others find it */
     bool already_done;       /* of the run that was to go on: the record is the one it left, the device was not used */
     enum tune_ending ending; /* also of a run that failed */
     double operations;       /* floating-point operations of the problem */

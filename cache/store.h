@@ -83,10 +83,14 @@ void store_source_keep(struct store *store, const struct digest *source, const c
                        size_t bytes);
 
 /* ---- records ---- */
+/* A record whose object is in memory alone stays there too: no record on disk names what is not there. */
 attune_status store_record_put(struct store *store, const struct record *record, struct error *error);
+/* is it in the store's folder, so that other processes find it? */
+bool store_record_is_kept(struct store *store, const struct record *record);
 /* For who must agree with others: of all records of one problem, device and run the first that is put stays, whoever
  * puts it and on whichever machine. *kept (record_free) is that one, as it lies on disk; *first says whether it is
- * ours. ATTUNE_UNSUPPORTED for a store without a folder: nobody else would see it. */
+ * ours. ATTUNE_UNSUPPORTED for a store without a folder: nobody else would see it; ATTUNE_IO when it did not take the
+ * object. */
 attune_status store_record_put_first(struct store *store, const struct record *record, struct record *kept, bool *first,
                                      struct error *error);
 /* every readable record of a device folder and specialisation, newest first (created, then name); free() the array.

@@ -62,6 +62,9 @@ attune_status store_publish_first(struct store *store, const char *folder, const
 void store_set_aside(struct store *store, const char *relative, const char *reason);
 
 void object_relative_folder(const struct digest *object, char folder[STORE_PATH_BYTES]); /* objects/ab */
+/* An object that its folder did not take: what names it would be lost with this process, and must not outlive it. Where
+ * there is room by now it is written, and the answer is false. */
+bool store_object_is_volatile(struct store *store, const struct digest *object);
 void source_relative_folder(const struct digest *source, char folder[STORE_PATH_BYTES]); /* sources/ab/<hex> */
 void record_relative_folder(const char *device, const char *specialisation, char folder[STORE_PATH_BYTES]);
 void record_file_name(const struct record *record, char name[NAME_MAX + 1]);

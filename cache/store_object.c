@@ -217,6 +217,37 @@ attune_status store_object_get(struct store *store, const struct digest *object,
     return status;
 }
 
+static bool is_on_disk(struct store *store, const struct digest *object)
+{
+    char folder[STORE_PATH_BYTES], path[STORE_PATH_BYTES], relative[STORE_PATH_BYTES], hex[DIGEST_HEX_BYTES];
+    struct stat facts;
+    digest_hex(object, hex);
+    object_relative_folder(object, relative);
+    return store_folder_open(store, relative, folder, NULL) == ATTUNE_OK &&
+           path_join(path, sizeof path, folder, hex, NULL) == ATTUNE_OK && lstat(path, &facts) == 0 &&
+           S_ISREG(facts.st_mode);
+}
+
+bool store_object_is_volatile(struct store *store, const struct digest *object)
+{
+    char folder[STORE_PATH_BYTES], hex[DIGEST_HEX_BYTES];
+    pthread_mutex_lock(&store->lock);
+    const struct memory_object *kept = memory_find(store, object);
+    pthread_mutex_unlock(&store->lock); /* entries live until store_close */
+    if (kept == NULL || is_on_disk(store, object)) {
+        return false;
+    }
+    digest_hex(object, hex);
+    object_relative_folder(object, folder);
+    if (store->root[0] == '\0' ||
+        store_publish(store, folder, hex, kept->file.data, kept->file.length, NULL) != ATTUNE_OK) {
+        return true;
+    }
+    source_relative_folder(&kept->source, folder);
+    (void)store_publish(store, folder, hex, "", 0, NULL); /* the object is found by its name without it */
+    return false;
+}
+
 void store_object_reject(struct store *store, const struct digest *object, const char *reason)
 {
     char relative[STORE_PATH_BYTES], hex[DIGEST_HEX_BYTES];
@@ -232,19 +263,10 @@ void store_object_reject(struct store *store, const struct digest *object, const
 
 bool store_object_has(struct store *store, const struct digest *object)
 {
-    char folder[STORE_PATH_BYTES], path[STORE_PATH_BYTES], relative[STORE_PATH_BYTES], hex[DIGEST_HEX_BYTES];
-    struct stat facts;
     pthread_mutex_lock(&store->lock);
     bool kept = memory_find(store, object) != NULL;
     pthread_mutex_unlock(&store->lock);
-    if (kept) {
-        return true;
-    }
-    digest_hex(object, hex);
-    object_relative_folder(object, relative);
-    return store_folder_open(store, relative, folder, NULL) == ATTUNE_OK &&
-           path_join(path, sizeof path, folder, hex, NULL) == ATTUNE_OK && lstat(path, &facts) == 0 &&
-           S_ISREG(facts.st_mode);
+    return kept || is_on_disk(store, object);
 }
 
 attune_status store_object_find_source(struct store *store, const struct digest *source, struct digest *object,

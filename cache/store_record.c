@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* how many file names of one specialisation are looked at; far above what tuning makes */
 enum { RECORDS_MAX = 65536 };
@@ -67,7 +68,7 @@ attune_status store_record_put(struct store *store, const struct record *record,
     record_device_folder(record, device);
     record_relative_folder(device, record->specialisation, folder);
     record_file_name(record, name);
-    if (store->root[0] != '\0') {
+    if (store->root[0] != '\0' && !store_object_is_volatile(store, &record->object)) {
         status = store_publish(store, folder, name, json.data, json.length, &why);
         if (status == ATTUNE_OK) {
             goto out;
@@ -78,6 +79,19 @@ attune_status store_record_put(struct store *store, const struct record *record,
 out:
     buffer_free(&json);
     return status;
+}
+
+bool store_record_is_kept(struct store *store, const struct record *record)
+{
+    char device[128], relative[STORE_PATH_BYTES], folder[STORE_PATH_BYTES], name[NAME_MAX + 1];
+    char path[STORE_PATH_BYTES + NAME_MAX + 2];
+    struct stat facts;
+    record_device_folder(record, device);
+    record_relative_folder(device, record->specialisation, relative);
+    record_file_name(record, name);
+    return store_folder_open(store, relative, folder, NULL) == ATTUNE_OK &&
+           path_join(path, sizeof path, folder, name, NULL) == ATTUNE_OK && lstat(path, &facts) == 0 &&
+           S_ISREG(facts.st_mode);
 }
 
 /* ------------------------------------------------------------------------------------------------ reading */
@@ -116,7 +130,12 @@ attune_status store_record_put_first(struct store *store, const struct record *r
         return error_set(error, ATTUNE_UNSUPPORTED, "the cache is in memory, where no other process sees it: %s",
                          store->reason);
     }
-    attune_status status = record_to_json(record, &json, error);
+    attune_status status = store_object_is_volatile(store, &record->object)
+                               ? error_set(error, ATTUNE_IO,
+                                           "the store '%s' did not take the object that the record names: make room, "
+                                           "or see that it can be written, and run this again",
+                                           store->root)
+                               : record_to_json(record, &json, error);
     if (status == ATTUNE_OK) {
         record_device_folder(record, device);
         record_relative_folder(device, record->specialisation, folder);

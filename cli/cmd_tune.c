@@ -62,6 +62,7 @@ struct watch {
     json_t **rows;   /* by job; NULL: no result */
     json_t *failed;  /* problem and why, of those that could not be tuned */
     int ended;       /* jobs */
+    int unkept;      /* results that the store did not take */
     struct failures failures;
     struct progress progress;
     int told_bytes[DEVICES_MAX]; /* 1 + the job whose bytes were said last */
@@ -207,6 +208,7 @@ static void ended(void *data, int device, int job, attune_status status, const s
     if (result->already_done) {
         say_resumed(watch, device, job, &result->counts, true);
     }
+    watch->unkept += !result->kept;
     json_t *row = json_object();
     if (item->name[0] != '\0') {
         json_set_text(row, "name", item->name);
@@ -371,6 +373,14 @@ static attune_status judge(struct cli *cli, const struct watch *watch, struct er
         }
     }
     buffer_free(&undone);
+    if (status == ATTUNE_OK && watch->unkept > 0) {
+        status =
+            error_set(error, ATTUNE_IO,
+                      "the store%s%s did not take %d of %d results, which are lost with this process: make room, or "
+                      "see that it can be written, and run this again%s",
+                      store_path(jobs->store)[0] != '\0' ? " " : "", store_path(jobs->store), watch->unkept,
+                      watch->ended, store_path(jobs->store)[0] != '\0' ? " with --resume" : "");
+    }
     return status;
 }
 
@@ -450,9 +460,10 @@ static attune_status do_jobs(struct cli *cli, struct tune_jobs *jobs, struct wat
     json_decref(watch->failed);
     json_t *results = list_results(watch);
     json_object_set_new(cli->result, "results", results);
-    json_set_text(cli->result, "store", cli_store_place(jobs->store));
+    const char *where = watch->unkept == 0 ? store_path(jobs->store) : "";
+    json_set_text(cli->result, "store", where);
     if (!cli->json && json_array_size(results) > 0) {
-        tune_results_print(results, cli_store_place(jobs->store));
+        tune_results_print(results, where);
     }
     if (jobs->pool != NULL) {
         compiler_pool_destroy(jobs->pool);

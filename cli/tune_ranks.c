@@ -379,6 +379,7 @@ static void adopt(struct collection *c, int number, const struct rank_watch *wat
         result->counts.elapsed_seconds = end->seconds;
         result->ending = end->complete ? TUNE_COMPLETE : TUNE_UNKNOWN;
         result->adopted = true;
+        result->kept = true;
         snprintf(result->run, sizeof result->run, "%s", watch->run);
         store_journal_path(c->work->store, watch->run, result->journal, sizeof result->journal, NULL);
         result->operations = count_operations(c, number);

@@ -135,6 +135,7 @@ void tune_results_describe(json_t *row, const struct tune_result *result)
     json_set_whole(row, "held", counts->held);
     json_set_whole(row, "held_looks", counts->held_looks);
     json_set_whole(row, "invalid", counts->invalid);
+    json_set_flag(row, "kept", result->kept);
     json_set_flag(row, "already_done", result->already_done);
     json_set_flag(row, "complete", record->complete);
     json_set_text(row, "ending", tune_ending_name(result->ending));

@@ -105,6 +105,36 @@ static void a_full_disk_costs_only_persistence(void **state)
     }
 }
 
+/* A run whose result is lost with it says so; what it did keep is whole. */
+static void a_tuning_run_on_a_full_disk_fails_and_leaves_nothing_half(void **state)
+{
+    (void)state;
+    static const char *const argv[] = {ATTUNE_PROGRAM, "tune",        "--device", "host", "--count", "3",
+                                       "--problem",    PLACE_PROBLEM, "--json",   NULL},
+                             *const verify[] = {ATTUNE_PROGRAM, "cache", "verify", "--json", NULL};
+    static const char *const sizes[] = {"8k", "16k", "24k", "32k", "1m"};
+    if (!place_compiles()) {
+        skip();
+    }
+    int failed = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        small_folder("small", sizes[i], 0);
+        snprintf(variable, sizeof variable, "ATTUNE_CACHE=%s", at);
+        const char *const changes[] = {variable, NULL};
+        const struct place_result *result = place_run(&(struct place_call){.argv = argv, .environment = changes});
+        bool kept = strstr(result->output.data, "\"kept\": true") != NULL;
+        if (result->exit_code != (kept ? 0 : 1)) {
+            fail_msg("%s: exit code %d: %s", sizes[i], result->exit_code, result->errors.data);
+        }
+        failed += !kept;
+        place_run(&(struct place_call){.argv = verify, .environment = changes});
+        place_right(-1, 0);
+        assert_non_null(strstr(result->output.data, "\"missing_objects\": 0"));
+        leave();
+    }
+    assert_in_range(failed, 1, sizeof sizes / sizeof sizes[0] - 1);
+}
+
 /* no inode left: EDQUOT's and ENOSPC's other form, in which folders cannot be made either */
 static void a_disk_without_inodes_costs_only_persistence(void **state)
 {
@@ -278,6 +308,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_disk_costs_only_persistence),
+        cmocka_unit_test(a_tuning_run_on_a_full_disk_fails_and_leaves_nothing_half),
         cmocka_unit_test(a_disk_without_inodes_costs_only_persistence),
         cmocka_unit_test(a_file_limit_costs_only_persistence),
         cmocka_unit_test(a_read_only_mount_is_read),
