@@ -4,6 +4,7 @@
 #include "cli/progress.h"
 #include "cli/tune_check.h"
 #include "cli/tune_jobs.h"
+#include "cli/tune_line.h"
 #include "cli/tune_plan.h"
 #include "cli/tune_ranks.h"
 #include "cli/tune_results.h"
@@ -65,8 +66,9 @@ struct watch {
     int unkept;      /* results that the store did not take */
     struct failures failures;
     struct progress progress;
-    int told_bytes[DEVICES_MAX]; /* 1 + the job whose bytes were said last */
-    char now[DEVICES_MAX][160];  /* what each of several devices is at */
+    int told_bytes[DEVICES_MAX];  /* 1 + the job whose bytes were said last */
+    char now[DEVICES_MAX][96];    /* what each of several devices is at */
+    char shown[DEVICES_MAX][160]; /* the same with its name */
 };
 
 static bool has_several(const struct watch *watch)
@@ -74,12 +76,19 @@ static bool has_several(const struct watch *watch)
     return watch->devices->count > 1;
 }
 
-/* "cuda:1: llama: ", as far as there are several devices and the problem has a name */
+static int number_of(const struct watch *watch, int job)
+{
+    return (int)(watch->jobs->jobs[job].problem - watch->plan->problems.items);
+}
+
+/* "cuda:1: llama: ", as far as there are several devices, and a name or several problems */
 static void say_where(const struct watch *watch, int device, int job)
 {
-    const char *name = watch->jobs->jobs[job].problem->name;
+    char label[PROBLEM_NAME_BYTES];
+    const char *name = tune_plan_label(watch->plan, number_of(watch, job), label);
+    const bool alone = watch->plan->problems.count == 1 && name == label;
     fprintf(stderr, "attune tune: %s%s%s%s", has_several(watch) ? watch->devices->items[device].name : "",
-            has_several(watch) ? ": " : "", name, name[0] != '\0' ? ": " : "");
+            has_several(watch) ? ": " : "", alone ? "" : name, alone ? "" : ": ");
 }
 
 /* what --resume found */
@@ -121,42 +130,37 @@ static void say_bytes(struct watch *watch, int device, int job, const struct tun
 /* one line for all: how many problems are done, and what each device is at */
 static void show_devices(struct watch *watch)
 {
-    struct buffer line = BUFFER_INIT;
+    const char *parts[DEVICES_MAX];
     for (int i = 0; i < watch->devices->count; i++) {
-        buffer_format(&line, "%s%s %s", i > 0 ? " | " : "", watch->devices->items[i].name,
-                      watch->jobs->devices[i].lost ? "lost" : watch->now[i]);
+        snprintf(watch->shown[i], sizeof watch->shown[i], "%s %s", watch->devices->items[i].name,
+                 watch->jobs->devices[i].lost ? "lost" : watch->now[i]);
+        parts[i] = watch->shown[i];
     }
-    progress_update(&watch->progress, watch->ended, watch->jobs->job_count, -1, "%s", buffer_string(&line));
-    buffer_free(&line);
+    progress_show(&watch->progress, "", watch->ended, watch->jobs->job_count, -1, parts, watch->devices->count);
 }
 
 static void report(void *data, int device, int job, const struct tune_progress *now)
 {
     struct watch *watch = data;
-    char best[64] = "";
     say_bytes(watch, device, job, now);
     if (now->stage == TUNE_WAIT) { /* a line of its own, also where no progress is drawn: it may take long */
         progress_wipe(&watch->progress);
         say_where(watch, device, job);
         fprintf(stderr, "our share is done, waits for the other ranks\n");
     }
-    if (now->best_microseconds > 0) {
-        snprintf(best, sizeof best, ", best %.1f µs (default %.1f)", now->best_microseconds, now->default_microseconds);
-    }
     if (has_several(watch)) {
-        snprintf(watch->now[device], sizeof watch->now[device], "%.40s %d/%d%s", watch->jobs->jobs[job].problem->name,
-                 now->done, now->total, best);
+        const char *name = watch->jobs->jobs[job].problem->name;
+        const bool fits = name[0] != '\0' && strlen(name) <= TUNE_LINE_NAME;
+        int length = snprintf(watch->now[device], sizeof watch->now[device], "%s%s%d/%d", fits ? name : "",
+                              fits ? " " : "", now->done, now->total);
+        if (now->best_microseconds > 0) {
+            snprintf(watch->now[device] + length, sizeof watch->now[device] - (size_t)length, " best %.1f µs",
+                     now->best_microseconds);
+        }
         show_devices(watch);
-        return;
+    } else {
+        tune_line_show(&watch->progress, job, watch->jobs->job_count, watch->jobs->jobs[job].problem->name, now);
     }
-    static const char *const stages[] = {[TUNE_COMPILE] = "compile",
-                                         [TUNE_VERIFY] = "verify",
-                                         [TUNE_TIME] = "time",
-                                         [TUNE_WAIT] = "wait for other ranks",
-                                         [TUNE_DONE] = "done"};
-    progress_update(&watch->progress, now->done, now->total, now->left_seconds,
-                    "%s: compiled %d, right %d, wrong %d, failed %d, out %d, timed %d%s", stages[now->stage],
-                    now->compiled, now->verified, now->wrong, now->failed, now->screened_out, now->timed, best);
 }
 
 /* what a trace says of the problem */
@@ -171,8 +175,7 @@ static void describe_worth(const struct tune_plan *plan, int number, json_t *row
 static bool wanted(void *data, int job)
 {
     struct watch *watch = data;
-    const int number = (int)(watch->jobs->jobs[job].problem - watch->plan->problems.items);
-    return tune_team_begins(watch->team, watch->jobs->store, &watch->plan->problems, number);
+    return tune_team_begins(watch->team, watch->jobs->store, &watch->plan->problems, number_of(watch, job));
 }
 
 static void keep_failure(struct watch *watch, const struct named_problem *item, const struct error *error)
@@ -270,6 +273,9 @@ static attune_status list_jobs(const struct tune_plan *plan, const struct device
             }
             jobs->jobs[jobs->job_count++] =
                 (struct tune_job){.problem = &problems->items[i], .group = group, .share = plan->shares[i]};
+            if (!plan->of_trace && problems->items[i].name[0] != '\0') { /* a trace's names are the problems' texts */
+                jobs->jobs[jobs->job_count - 1].name = problems->items[i].name;
+            }
         }
     }
     return ATTUNE_OK;
@@ -394,6 +400,7 @@ static attune_status collect(struct cli *cli, struct watch *watch, struct error 
                                    .pool = watch->jobs->pool,
                                    .store = watch->jobs->store,
                                    .settings = &settings,
+                                   .named = !watch->plan->of_trace,
                                    .take_over = watch->jobs->seconds == 0,
                                    .describe = tune_results_describe};
     watch->others = calloc((size_t)watch->plan->problems.count + 1, sizeof(json_t *));
@@ -422,10 +429,12 @@ static json_t *list_results(const struct watch *watch)
     for (int i = 0; i < problems->count; i++) {
         for (; job < watch->jobs->job_count && watch->jobs->jobs[job].problem == &problems->items[i]; job++) {
             if (watch->rows != NULL && watch->rows[job] != NULL) {
+                json_set_whole(watch->rows[job], "number", i + 1);
                 json_array_append_new(results, watch->rows[job]);
             }
         }
         if (watch->others != NULL && watch->others[i] != NULL) {
+            json_set_whole(watch->others[i], "number", i + 1);
             json_array_append_new(results, watch->others[i]);
         }
     }

@@ -184,6 +184,7 @@ static void *work(void *data)
     pthread_mutex_lock(&crew->lock);
     while ((hand->job = take_job(crew, hand->device, &options.budget_seconds)) >= 0) {
         const struct problem *problem = &jobs->jobs[hand->job].problem->problem;
+        options.name = jobs->jobs[hand->job].name;
         struct tune_result result = {0};
         struct error error = {.message = ""};
         pthread_mutex_unlock(&crew->lock);

@@ -15,6 +15,7 @@ enum tune_job_state { TUNE_JOB_WAITING, TUNE_JOB_RUNNING, TUNE_JOB_DONE, TUNE_JO
 
 struct tune_job {
     const struct named_problem *problem; /* not owned */
+    const char *name;                    /* for the journal; NULL: none */
     int group;                           /* of devices */
     double share;                        /* of the group's time, in any unit; more than 0 */
     /* tune_jobs_run's */

@@ -98,6 +98,19 @@ static bool join_equal(struct tune_plan *plan, const struct problem *problem, in
     return false;
 }
 
+/* a trace has no names */
+static void name_by_what_it_is(struct named_problem *item)
+{
+    char text[PROBLEM_TEXT_BYTES] = "";
+    struct buffer words = BUFFER_INIT;
+    (void)problem_format(&item->problem, text, NULL);
+    problem_short(text, &words);
+    if (words.length < sizeof item->name) {
+        snprintf(item->name, sizeof item->name, "%s", buffer_string(&words));
+    }
+    buffer_free(&words);
+}
+
 static attune_status choose_largest(struct cli *cli, const struct trace *trace, struct tune_plan *plan,
                                     struct error *error)
 {
@@ -123,6 +136,7 @@ static attune_status choose_largest(struct cli *cli, const struct trace *trace, 
         status = cli_parse_problem(cli, traced->text, &problem, error);
         if (status == ATTUNE_OK && !join_equal(plan, &problem, traced->calls, share)) {
             item->problem = problem;
+            name_by_what_it_is(item);
             plan->calls[plan->problems.count] = traced->calls;
             plan->shares[plan->problems.count++] = share;
         }

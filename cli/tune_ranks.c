@@ -417,6 +417,8 @@ static void take_over(struct collection *c, int number, const struct rank_watch 
     if (status == ATTUNE_OK && ours) {
         settings.share = &share;
         settings.resume = false; /* the turn's journal is new */
+        settings.name =
+            c->work->named && c->problems->items[number].name[0] != '\0' ? c->problems->items[number].name : NULL;
         say_taken_over(c, number, watch, turn - 1);
         status =
             tune_run(c->work->generator, c->work->pool, c->work->store, problem, &settings, NULL, NULL, result, &why);

@@ -162,13 +162,13 @@ void tune_results_describe(json_t *row, const struct tune_result *result)
 }
 
 /* a problem's own name, or "problem 2" */
-static void add_label(struct table *table, const json_t *row, size_t index)
+static void add_label(struct table *table, const json_t *row)
 {
     const char *name = json_string_value(json_object_get(row, "name"));
     if (name != NULL) {
         table_cell(table, "%s", name);
     } else {
-        table_cell(table, "problem %zu", index + 1);
+        table_cell(table, "problem %lld", (long long)json_integer_value(json_object_get(row, "number")));
     }
 }
 
@@ -176,29 +176,36 @@ static void print_counts(const json_t *results, bool timed)
 {
     static const char *const counts[] = {"tried", "verified", "rejected"};
     struct table table;
+    struct buffer headings = BUFFER_INIT;
     size_t index;
     json_t *row;
-    const bool several = json_object_get(json_array_get(results, 0), "device") != NULL;
-    table_begin(&table,
-                timed && several
-                    ? "problem|device|target|>tried|>verified|>rejected|>default µs|>winner µs|>TFLOP/s|>speed-up"
-                      "|winner"
-                : timed   ? "problem|target|>tried|>verified|>rejected|>default µs|>winner µs|>TFLOP/s|>speed-up"
-                            "|winner"
-                : several ? "problem|device|target|>tried|>verified|>rejected|winner"
-                          : "problem|target|>tried|>verified|>rejected|winner");
+    const json_t *first = json_array_get(results, 0);
+    const bool several = json_object_get(first, "device") != NULL, of_trace = json_object_get(first, "calls") != NULL;
+    buffer_format(&headings, "%sproblem|%starget|%s>tried|>verified|>rejected|>seconds|%swinner",
+                  of_trace ? ">number|" : "", several ? "device|" : "", of_trace ? ">calls|>share %|" : "",
+                  timed ? ">default µs|>winner µs|>TFLOP/s|>speed-up|" : "");
+    table_begin(&table, buffer_string(&headings));
+    buffer_free(&headings);
     json_array_foreach(results, index, row)
     {
         double winner = json_real_value(json_object_get(row, "winner_microseconds"));
         double fallback = json_real_value(json_object_get(row, "default_microseconds"));
-        add_label(&table, row, index);
+        if (of_trace) {
+            table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "number")));
+        }
+        add_label(&table, row);
         if (several) {
             table_cell(&table, "%s", json_string_value(json_object_get(row, "device")));
         }
         table_cell(&table, "%s", json_string_value(json_object_get(row, "target")));
+        if (of_trace) {
+            table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "calls")));
+            table_cell(&table, "%.2f", 100 * json_real_value(json_object_get(row, "share")));
+        }
         for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
             table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, counts[i])));
         }
+        table_cell(&table, "%.1f", json_real_value(json_object_get(row, "seconds")));
         if (timed) {
             table_cell(&table, "%.1f", fallback);
             table_cell(&table, "%.1f", winner);
@@ -272,6 +279,21 @@ static void print_speed(const json_t *row)
     }
 }
 
+/* "llama: attention.forward ..."; a trace's names say no more than the problem, so they go by number */
+static void print_heading(const json_t *row, bool several)
+{
+    const char *name = json_string_value(json_object_get(row, "name"));
+    const long long number = (long long)json_integer_value(json_object_get(row, "number"));
+    printf("\n");
+    if (json_object_get(row, "calls") != NULL || (name == NULL && several)) {
+        printf("problem %lld: ", number);
+    } else if (name != NULL) {
+        printf("%s: ", name);
+    }
+    printf("%s\n  winner: %s\n", json_string_value(json_object_get(row, "problem")),
+           json_string_value(json_object_get(row, "winner")));
+}
+
 void tune_results_print(const json_t *results, const char *store)
 {
     size_t index, at;
@@ -284,9 +306,7 @@ void tune_results_print(const json_t *results, const char *store)
     print_counts(results, timed);
     json_array_foreach(results, index, row)
     {
-        const char *name = json_string_value(json_object_get(row, "name"));
-        printf("\n%s%s%s\n  winner: %s\n", name != NULL ? name : "", name != NULL ? ": " : "",
-               json_string_value(json_object_get(row, "problem")), json_string_value(json_object_get(row, "winner")));
+        print_heading(row, json_array_size(results) > 1);
         long long other = (long long)json_integer_value(json_object_get(row, "from_other_compiler"));
         if (other > 0) {
             printf("  %lld objects of the same source by another compiler were taken from the store\n", other);

@@ -376,6 +376,40 @@ static void what_is_tuned_is_left_out_until_asked_for(void **state)
     plan_has(NULL, 3, 0);
 }
 
+static void results_of_a_trace_are_numbered_and_named_as_planned(void **state)
+{
+    (void)state;
+    need_host_compiler();
+    write_trace(scratch("named.jsonl"));
+    attune("tune", "--trace", scratch("named.jsonl"), "--device", "host", "--strategy", "default", "--store",
+           scratch("named"), NULL);
+    exits_with(EXIT_IS_DONE);
+    says("  target  calls  share %  tried  verified  rejected  seconds  "
+         "winner\n");
+    says("     2  test.scale dtype=f32 elements=20  host        9 ");
+    says("\nproblem 2: test.scale dtype=f32 elements=20");
+    complains("attune tune: test.scale dtype=f32 elements=20: takes ");
+    /* names of a list are the user's: for the journals too */
+    write_file(scratch("named.txt"), "test.scale elements=3\nfour: test.scale elements=4\n");
+    attune("tune", "--problems", scratch("named.txt"), "--device", "host", "--strategy", "default", "--store",
+           scratch("named"), NULL);
+    exits_with(EXIT_IS_DONE);
+    says("problem 1  host ");
+    says("\nproblem 1: test.scale dtype=f32 elements=3\n");
+    says("\nfour: test.scale dtype=f32 elements=4\n");
+    complains("attune tune: problem 1: takes ");
+    attune("cache", "journals", "--store", scratch("named"), "--json", NULL);
+    const json_t *runs = json_object_get(answer(), "runs");
+    int names = 0;
+    for (size_t i = 0; i < json_array_size(runs); i++) {
+        const char *name = json_string_value(json_object_get(json_array_get(runs, i), "name"));
+        names += name != NULL && name[0] != '\0';
+        assert_true(name == NULL || name[0] == '\0' || strcmp(name, "four") == 0);
+    }
+    assert_int_equal(json_array_size(runs), 5);
+    assert_int_equal(names, 1);
+}
+
 static void a_budget_of_all_ends_before_the_last(void **state)
 {
     (void)state;
@@ -456,6 +490,7 @@ int main(void)
         cmocka_unit_test(a_trace_is_planned_by_share),
         cmocka_unit_test(what_a_trace_has_that_cannot_be_tuned_is_left_out),
         cmocka_unit_test(what_is_tuned_is_left_out_until_asked_for),
+        cmocka_unit_test(results_of_a_trace_are_numbered_and_named_as_planned),
         cmocka_unit_test(a_budget_of_all_ends_before_the_last),
         cmocka_unit_test(what_a_program_launches_is_what_is_planned),
         cmocka_unit_test(traces_that_cannot_be_tuned_are_refused),
