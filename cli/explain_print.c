@@ -70,7 +70,9 @@ static void print_nearest(const json_t *rows)
     }
     table_end(&table, stdout);
     if (faster) {
-        printf("  times of the finals within 1 %% are a tie, which goes by a fixed rule, the default first\n");
+        printf("  the winner need not have the least time: the default wins ties of 1 %%; of others half a percent is "
+               "one, "
+               "which goes to who serves every length, then by name\n");
     }
     buffer_free(&words);
 }
