@@ -54,7 +54,7 @@ struct tune_progress {
     int looks;         /* candidates that were checked or timed */
     int done, total;   /* of the run's candidates or looks, whichever comes to its end first */
     bool resumed;      /* an earlier run goes on */
-    int held, invalid; /* its outcomes: taken over when it went on; made again since their objects are others by now */
+    int held, invalid; /* its outcomes: taken over when it went on; of other objects than today's */
     int held_verified, held_timed, held_looks; /* of those above: its, not this run's own */
     int reused;                                /* stored objects used without compiling */
     int other_compiler;                        /* of them made by another compiler */

@@ -17,6 +17,13 @@ struct loop {
     int ahead; /* so many are under way */
 };
 
+/* --count, or one more where as many are known without the default: no winner may lose to it */
+static int looks_asked_for(const struct tuning *t)
+{
+    const int wanted = t->options->budget_candidates, known = t->result->counts.looks;
+    return wanted > 0 && t->known != NULL && !t->known[0].holds && known >= wanted ? known + 1 : wanted;
+}
+
 static attune_status open_loop(struct loop *loop, struct generator *generator, struct compiler_pool *pool,
                                struct error *error)
 {
@@ -28,7 +35,7 @@ static attune_status open_loop(struct loop *loop, struct generator *generator, s
                                            .covered = t->list.count, /* SEARCH_EXHAUSTIVE goes by the list's order */
                                            .problem = t->problem,
                                            .device = &t->facts.device,
-                                           .evaluations = t->options->budget_candidates};
+                                           .evaluations = looks_asked_for(t)};
     attune_status status = search_create(&options, &loop->search, error);
     if (status == ATTUNE_OK) {
         t->looks_planned = search_looks(loop->search);

@@ -373,23 +373,6 @@ static bool has_record(const struct tuning *t, const char *run, const char *devi
     return found;
 }
 
-/* All of the list, or as many looks as are asked for; or the same strategy over as many candidates came to its own end:
- * it would ask for no other. */
-static bool is_searched(const struct tuning *t, const struct journal_reading *reading)
-{
-    const struct journal_end *end = &reading->end;
-    const int wanted = t->options->budget_candidates;
-    int looks = 0;
-    bool all = true;
-    for (int i = 0; i < t->list.count; i++) {
-        all &= t->known[i].holds;
-        looks += t->known[i].holds && t->result->outcomes[i].looked;
-    }
-    return all || (wanted > 0 && looks >= wanted) ||
-           (end->complete && wanted == 0 && t->plan.search != SEARCH_EXHAUSTIVE &&
-            strcmp(end->strategy, t->plan.name) == 0 && reading->begin.candidates == t->planned);
-}
-
 /* a counting outcome of a listed candidate that is made again */
 static bool misses_any(const struct tuning *t, const struct journal_reading *reading)
 {
@@ -402,6 +385,65 @@ static bool misses_any(const struct tuning *t, const struct journal_reading *rea
         }
     }
     return false;
+}
+
+/* All of the list, or as many looks as are asked for, the default's among them; what an older template left of the
+ * others is history. */
+static bool holds_enough(const struct tuning *t)
+{
+    const int wanted = t->options->budget_candidates;
+    int looks = 0;
+    bool all = true;
+    for (int i = 0; i < t->list.count; i++) {
+        all &= t->known[i].holds;
+        looks += t->known[i].holds && t->result->outcomes[i].looked;
+    }
+    return all || (wanted > 0 && looks >= wanted && t->known[0].holds);
+}
+
+/* The same strategy over as many candidates came to its own end, and all it went by holds: it would ask for no other.
+ */
+static bool came_to_its_end(const struct tuning *t, const struct journal_reading *reading)
+{
+    const struct journal_end *end = &reading->end;
+    return end->complete && t->options->budget_candidates == 0 && t->plan.search != SEARCH_EXHAUSTIVE &&
+           strcmp(end->strategy, t->plan.name) == 0 && reading->begin.candidates == t->planned &&
+           !misses_any(t, reading);
+}
+
+/* what the record names is what holds, not what another template made under the same name */
+static bool winner_holds(const struct tuning *t, const struct record *record)
+{
+    char object[DIGEST_HEX_BYTES];
+    bool holds = false;
+    digest_hex(&record->object, object);
+    for (int i = 0; i < t->list.count && !holds; i++) {
+        const struct tune_outcome *outcome = &t->result->outcomes[i];
+        holds = t->known[i].holds && strcmp(outcome->candidate, record->candidate) == 0 &&
+                strcmp(outcome->object, object) == 0;
+    }
+    return holds;
+}
+
+static bool is_done(struct tuning *t, const struct journal_reading *reading, const char *fingerprint, const char *run)
+{
+    const struct tune_share *share = t->options->share;
+    struct record *record = &t->result->record;
+    if (!reading->has_end || !(holds_enough(t) || came_to_its_end(t, reading))) {
+        return false;
+    }
+    if (share != NULL && share->divided) { /* all ranks make the record together, from all that counts */
+        return !misses_any(t, reading);
+    }
+    if (!has_record(t, run, fingerprint, record)) {
+        return false;
+    }
+    if (!winner_holds(t, record)) {
+        record_free(record);
+        *record = (struct record){.created = 0};
+        return false;
+    }
+    return true;
 }
 
 attune_status tuning_resume(struct tuning *t, struct generator *generator, const struct journal_begin *wanted,
@@ -421,9 +463,7 @@ attune_status tuning_resume(struct tuning *t, struct generator *generator, const
             ranks_record_run(share->ranks, wanted->problem, run);
         }
         t->result->counts.resumed = true;
-        t->result->already_done = reading->has_end && !misses_any(t, reading) && is_searched(t, reading) &&
-                                  ((share != NULL && share->divided) || /* all ranks make the record together */
-                                   has_record(t, run, wanted->fingerprint, &t->result->record));
+        t->result->already_done = is_done(t, reading, wanted->fingerprint, run);
     }
     if (status != ATTUNE_OK) {
         journal_reading_free(reading);

@@ -105,8 +105,8 @@ static void say_resumed(struct watch *watch, int device, int job, const struct t
     } else if (now->resumed) {
         fprintf(stderr, "goes on: %d %s", now->held, plural(now->held, "outcome holds", "outcomes hold"));
         if (now->invalid > 0) {
-            fprintf(stderr, ", %d of other objects than today's %s made again", now->invalid,
-                    plural(now->invalid, "is", "are"));
+            fprintf(stderr, ", %d of other objects than today's %s not", now->invalid,
+                    plural(now->invalid, "does", "do"));
         }
         fprintf(stderr, "\n");
     } else {

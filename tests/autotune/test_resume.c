@@ -718,10 +718,61 @@ static void only_as_wide_a_plan_ends_a_run(void **state)
     }
 }
 
+/* --count has what it asks for, though others were of another template once; but never without the default, and with no
+ * winner of that template */
+static void what_another_template_left_keeps_no_run_going(void **state)
+{
+    struct place place;
+    struct tune_result result;
+    struct tune_options two = resume;
+    struct buffer before = BUFFER_INIT;
+    char path[700];
+    open_place(&place, *state);
+    two.budget_candidates = 2;
+    tune(&place, true, resume, &result);
+    tune_result_free(&result);
+
+    edit(&place, "r00 r01", "    // y = 2 x");
+    tune(&place, true, two, &result);
+    assert_false(result.already_done);
+    assert_int_equal(result.counts.held, RANKS - 2);
+    assert_int_equal(result.counts.invalid, 2);
+    assert_int_equal(result.counts.looks, RANKS - 1); /* the default, and no other */
+    assert_true(outcome_of(&result, "r00")->looked);
+    assert_true(result.record.default_microseconds > 0.0);
+    tune_result_free(&result);
+    tune(&place, true, two, &result);
+    assert_true(result.already_done);
+    assert_int_equal(result.counts.held, RANKS - 1);
+    tune_result_free(&result);
+
+    assert_int_equal(path_join(path, sizeof path, place.templates, "twice.hip", NULL), ATTUNE_OK);
+    assert_int_equal(file_read(path, 1 << 16, &before, NULL), ATTUNE_OK);
+    edit(&place, "r11", "    // y = 2 x");
+    tune(&place, true, resume, &result);
+    assert_string_equal(result.record.candidate, BEST);
+    tune_result_free(&result);
+    assert_int_equal(file_write(path, before.data, before.length, NULL), ATTUNE_OK); /* changed back */
+    tune(&place, true, two, &result);
+    assert_false(result.already_done);
+    assert_string_not_equal(result.record.candidate, BEST); /* its object is not looked at again yet */
+    tune_result_free(&result);
+    tune(&place, true, resume, &result);
+    assert_string_equal(result.record.candidate, BEST);
+    assert_true(result.record.complete);
+    tune_result_free(&result);
+    tune(&place, true, resume, &result);
+    assert_true(result.already_done);
+    tune_result_free(&result);
+    buffer_free(&before);
+    close_place(&place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_narrower_search_loses_no_winner),
+        cmocka_unit_test(what_another_template_left_keeps_no_run_going),
         cmocka_unit_test(only_as_wide_a_plan_ends_a_run),
         cmocka_unit_test(a_short_run_that_was_left_hides_none_that_got_further),
         cmocka_unit_test(a_run_cut_anywhere_goes_on_to_the_same_choice),
