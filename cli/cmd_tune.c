@@ -205,6 +205,10 @@ static void ended(void *data, int device, int job, attune_status status, const s
             error_prefix(error, "%s", watch->devices->items[device].name);
         }
         keep_failure(watch, item, error);
+        if (item->name[0] == '\0' && watch->jobs->job_count > 1) {
+            char label[PROBLEM_NAME_BYTES];
+            error_prefix(error, "%s", tune_plan_label(watch->plan, number_of(watch, job), label));
+        }
         failures_add(&watch->failures, "tune", watch->jobs->job_count, item, error);
         return;
     }

@@ -410,6 +410,25 @@ static void results_of_a_trace_are_numbered_and_named_as_planned(void **state)
     assert_int_equal(names, 1);
 }
 
+/* its reason once, under a name; the others are tuned */
+static void what_fails_of_a_list_is_named(void **state)
+{
+    (void)state;
+    need_host_compiler();
+    write_file(scratch("failing.txt"), "test.scale elements=3\ntest.fault elements=100 fault=compile\n");
+    attune("tune", "--problems", scratch("failing.txt"), "--device", "host", "--store", scratch("failing"), "--json",
+           NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("attune tune: problem 2: none of ");
+    assert_int_equal(json_array_size(json_object_get(answer(), "results")), 1);
+    const json_t *failures = json_object_get(answer(), "failures");
+    assert_int_equal(json_array_size(failures), 1);
+    assert_non_null(strstr(text_at(failures, 0, "problem"), "test.fault"));
+    assert_non_null(strstr(text_at(failures, 0, "message"), "compile-error"));
+    assert_string_equal(json_string_value(json_object_get(json_object_get(answer(), "error"), "message")),
+                        "1 of 2 problems could not be tuned; why is told above");
+}
+
 static void a_budget_of_all_ends_before_the_last(void **state)
 {
     (void)state;
@@ -491,6 +510,7 @@ int main(void)
         cmocka_unit_test(what_a_trace_has_that_cannot_be_tuned_is_left_out),
         cmocka_unit_test(what_is_tuned_is_left_out_until_asked_for),
         cmocka_unit_test(results_of_a_trace_are_numbered_and_named_as_planned),
+        cmocka_unit_test(what_fails_of_a_list_is_named),
         cmocka_unit_test(a_budget_of_all_ends_before_the_last),
         cmocka_unit_test(what_a_program_launches_is_what_is_planned),
         cmocka_unit_test(traces_that_cannot_be_tuned_are_refused),
