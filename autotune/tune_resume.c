@@ -39,17 +39,51 @@ static bool is_of_this_problem(const struct journal_begin *begin, const struct j
            (begin->fingerprint[0] == '\0' || strcmp(begin->fingerprint, wanted->fingerprint) == 0);
 }
 
+/* It may have been the run that was meant: said once a file, and the search goes on. */
+static void say_passed_over(const char *path, const char *why)
+{
+    const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    char key[96];
+    snprintf(key, sizeof key, "resume %.80s", name);
+    warn_once(key, "--resume passes over journals/%s: %s", name, why);
+}
+
+/* Of this problem, as far as its first line tells, and in its own place; says why not where that is no other's. */
+static bool is_candidate(const struct search_for *search, const struct store_entry *entry, const char *path,
+                         const struct stat *facts, struct journal_begin *begin)
+{
+    char own[4096];
+    if (entry->kind != STORE_JOURNAL || (S_ISREG(facts->st_mode) && facts->st_size == 0)) {
+        return false; /* claimed by a rank, and not begun */
+    }
+    if (!S_ISREG(facts->st_mode)) {
+        say_passed_over(path, "it is no plain file");
+        return false;
+    }
+    if (!journal_peek(path, begin)) {
+        say_passed_over(path, "its first line is not that of a journal, or cannot be read");
+        return false;
+    }
+    if (!is_of_this_problem(begin, &search->wanted)) {
+        return false;
+    }
+    bool in_place =
+        store_journal_path(search->t->store, begin->run, own, sizeof own, NULL) == ATTUNE_OK && strcmp(path, own) == 0;
+    if (!in_place) {
+        say_passed_over(path, "it is the journal of another run than its name says");
+    }
+    return in_place;
+}
+
 static attune_status note_run(void *data, const struct store_entry *entry, struct error *error)
 {
     struct search_for *search = data;
     struct journal_begin begin;
-    char path[4096], own[4096];
+    char path[4096];
     struct stat facts;
     if (path_join(path, sizeof path, store_path(search->t->store), entry->path, NULL) != ATTUNE_OK ||
-        !journal_peek(path, &begin) || !is_of_this_problem(&begin, &search->wanted) ||
-        store_journal_path(search->t->store, begin.run, own, sizeof own, NULL) != ATTUNE_OK || strcmp(path, own) != 0 ||
-        lstat(path, &facts) != 0) {
-        return ATTUNE_OK; /* another's, or no journal */
+        lstat(path, &facts) != 0 || !is_candidate(search, entry, path, &facts, &begin)) {
+        return ATTUNE_OK;
     }
     if (search->count == search->capacity) {
         int capacity = search->capacity > 0 ? 2 * search->capacity : 16;
@@ -170,6 +204,10 @@ static attune_status open_earlier(struct tuning *t, struct generator *generator,
             first = why;
         } else if (opened == ATTUNE_NO_MEMORY) {
             status = error_no_memory(error);
+        } else if (!written) {
+            char name[64];
+            snprintf(name, sizeof name, "%s.jsonl", search.items[i].run);
+            say_passed_over(name, why.message);
         }
     }
     free(search.items);

@@ -155,6 +155,31 @@ static void a_problem_that_is_in_the_list_again_is_tuned_once(void **state)
     assert_int_equal(json_integer_value(json_object_get(answer(), "repeated")), 2);
 }
 
+/* one of them may have been meant: a new run does not begin without a word */
+static void journals_that_cannot_be_gone_on_with_are_named(void **state)
+{
+    (void)state;
+    need_host_compiler();
+#define RESUME                                                                                                         \
+    "\"$0\" tune --problem 'test.scale elements=20' --device host --count 1 --resume --store \"$ATTUNE_CACHE.over\"\n" \
+    "cd \"$ATTUNE_CACHE.over/journals\"\n"
+    attune_in_shell(RESUME "for journal in *; do yes x | head -70000 >>$journal; done\n"
+                           "ln -s $journal 11.jsonl && mkfifo 22.jsonl && echo '{}' >33.jsonl && : >44.jsonl\n" RESUME);
+    exits_with(EXIT_IS_DONE);
+    complains(".jsonl: more than 65536 lines are no journal");
+    complains("--resume passes over journals/11.jsonl: it is no plain file");
+    complains("--resume passes over journals/22.jsonl: it is no plain file");
+    complains("--resume passes over journals/33.jsonl: its first line is not that of a journal");
+    complains("no run to go on with: begins a new one");
+    attune_in_shell("cd \"$ATTUNE_CACHE.over/journals\" && rm ??.jsonl && truncate -s 70M * && cd / && " RESUME);
+    exits_with(EXIT_IS_DONE);
+    complains("--resume passes over journals/");
+    complains("no run to go on with: begins a new one");
+    attune_in_shell("cd \"$ATTUNE_CACHE.over/journals\" && find . -size +60M -delete && cd / && " RESUME);
+    exits_with(EXIT_IS_DONE);
+    complains("nothing is left to do: 1 outcome holds");
+}
+
 /* on a stand-in for libcuda, which has two different GPUs */
 static void plan_on(const char *devices, int code)
 {
@@ -500,6 +525,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(several_devices_share_a_list),
         cmocka_unit_test(devices_are_named_and_checked),
+        cmocka_unit_test(journals_that_cannot_be_gone_on_with_are_named),
         cmocka_unit_test(a_dry_run_refuses_what_a_run_would),
         cmocka_unit_test(what_has_no_reference_is_refused_by_every_rank),
         cmocka_unit_test(a_problem_that_is_in_the_list_again_is_tuned_once),
