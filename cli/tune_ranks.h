@@ -66,7 +66,7 @@ struct tune_work {
     struct store *store;
     const struct tune_options *settings;
     bool take_over; /* problems that another rank did not begin or end are tuned; else they are counted */
-    bool named; /* the problems' names are the user's, and for the journals */
+    bool named;     /* the problems' names are the user's, and for the journals */
     void (*describe)(json_t *row, const struct tune_result *result);
 };
 
