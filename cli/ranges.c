@@ -60,10 +60,11 @@ static const char *next_range(const char *text, int *length, int *name_length)
     }
 }
 
-/* digits with a sign at most, to 64 bits; *end is behind them */
-static bool read_whole(const char *text, int64_t *value, const char **end)
+/* digits with a sign at most, to 64 bits; *end is behind them. False with `why` */
+static bool read_whole(const char *text, int64_t *value, const char **end, const char **why)
 {
     char *behind;
+    *why = "is not of whole numbers";
     const char *digits = text + (*text == '-');
     if (*digits < '0' || *digits > '9') {
         return false;
@@ -71,6 +72,8 @@ static bool read_whole(const char *text, int64_t *value, const char **end)
     errno = 0;
     *value = strtoll(text, &behind, 10);
     *end = behind;
+    *why =
+        errno != 0 ? "has a number beyond 64 bits: the limits are -9223372036854775808 and 9223372036854775807" : *why;
     return errno == 0;
 }
 
@@ -111,7 +114,7 @@ static attune_status refuse_item(const struct ranged *field, const char *item, i
 static attune_status add_item(struct ranged *field, const char *item, int length, int limit, struct error *error)
 {
     int64_t first, last, step;
-    const char *at = item, *why = "is not of whole numbers";
+    const char *at = item, *why;
     char kind;
     if (length == 0) {
         return error_set(error, ATTUNE_INVALID, "%.*s: a value is missing beside a comma", field->length, field->word);
@@ -122,14 +125,14 @@ static attune_status add_item(struct ranged *field, const char *item, int length
         buffer_append(&field->values, "", 1);
         return buffer_ok(&field->values, error);
     }
-    if (!read_whole(at, &first, &at) || strncmp(at, "..", 2) != 0 || !read_whole(at + 2, &last, &at)) {
+    if (!read_whole(at, &first, &at, &why) || strncmp(at, "..", 2) != 0 || !read_whole(at + 2, &last, &at, &why)) {
         return refuse_item(field, item, length, why, error);
     }
     kind = *at;
     if (at == item + length || (kind != '*' && kind != '+')) {
         return refuse_item(field, item, length, "lacks its factor or step", error);
     }
-    if (!read_whole(at + 1, &step, &at) || at != item + length) {
+    if (!read_whole(at + 1, &step, &at, &why) || at != item + length) {
         return refuse_item(field, item, length, why, error);
     }
     int64_t count = count_numbers(first, last, kind, step, &why);

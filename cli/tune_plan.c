@@ -145,6 +145,8 @@ static attune_status choose_largest(struct cli *cli, const struct trace *trace, 
     return status;
 }
 
+#define FOREIGN "problem is not known here", "problems are not known here, the first"
+
 static attune_status read_traces(struct cli *cli, struct tune_plan *plan, struct error *error)
 {
     struct trace trace = {0};
@@ -162,8 +164,8 @@ static attune_status read_traces(struct cli *cli, struct tune_plan *plan, struct
         status = choose_largest(cli, &trace, plan, error);
     }
     if (status == ATTUNE_OK && plan->problems.count == 0) {
-        status = plan->foreign > 0 ? error_set(error, plan->first_foreign.status, "no problem of %d is known here: %s",
-                                               plan->foreign, plan->first_foreign.message)
+        status = plan->foreign > 0 ? error_set(error, plan->first_foreign.status, "%d %s: %s", plan->foreign,
+                                               plural(plan->foreign, FOREIGN), plan->first_foreign.message)
                                    : error_set(error, ATTUNE_INVALID, "no launch is noted there yet");
     }
     trace_free(&trace);
@@ -446,8 +448,8 @@ void tune_plan_describe(struct cli *cli, const struct tune_plan *plan, int tuned
                 (long long)plan->unreadable, (long long)plan->lines);
     }
     if (plan->foreign > 0) {
-        fprintf(stderr, "attune tune: --trace: %d %s not known here: %s\n", plan->foreign,
-                plural(plan->foreign, "problem is", "problems are, the first of them,"), plan->first_foreign.message);
+        fprintf(stderr, "attune tune: --trace: %d %s: %s\n", plan->foreign, plural(plan->foreign, FOREIGN),
+                plan->first_foreign.message);
     }
     if (plan->left_out > 0) {
         fprintf(stderr, "attune tune: --trace: %d %s with %.2f %% of the time %s behind the first %d\n", plan->left_out,

@@ -341,6 +341,12 @@ static void what_a_trace_has_that_cannot_be_tuned_is_left_out(void **state)
     complains("the problem takes ");
     assert_int_equal(json_array_size(json_object_get(answer(), "plan")), 1);
     assert_int_equal(whole_at(json_object_get(answer(), "trace"), "refused"), 1);
+    write_file(scratch("foreign.jsonl"), "{\"calls\":9,\"problem\":\"test.other a=1\"}\n"
+                                         "{\"calls\":8,\"problem\":\"test.scale hue=1\"}\n"
+                                         "{\"calls\":1,\"problem\":\"test.scale dtype=f32 elements=10\"}\n");
+    attune("tune", "--trace", scratch("foreign.jsonl"), "--device", "host", "--dry-run", NULL);
+    exits_with(EXIT_IS_DONE);
+    complains("--trace: 2 problems are not known here, the first: ");
     write_file(scratch("large.jsonl"),
                "{\"calls\":9,\"problem\":\"attention.forward dtype=f16 heads=64 seqlen_q=16384 head_dim=128\"}\n");
     attune("tune", "--trace", scratch("large.jsonl"), "--device", "host", "--store", scratch("plan"), NULL);
