@@ -399,7 +399,8 @@ static void say_taken_over(const struct collection *c, int number, const struct 
     char name[PROBLEM_NAME_BYTES];
     fprintf(stderr, "attune tune: %s: %srank %d %s; this rank tunes it\n", name_of(c, number, name),
             turn > 0 ? "who took it over from " : "", watch->rank,
-            watch->state == RANK_LOST ? "is gone in the middle of it" : "has not begun it");
+            watch->state == RANK_LOST ? "is gone in the middle of it"
+                                      : "left no journal of it (it is gone, or has another list of problems)");
 }
 
 /* Nobody will end this turn: the next one is ours if nobody else has taken it. */

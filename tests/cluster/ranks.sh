@@ -113,7 +113,7 @@ tell() { "$ATTUNE" tune --device host --job words --peer-limit 0.3s --problems "
 said() { grep -qF -e "$1" "$WORK"/words.{txt,err} || { cat "$WORK"/words.{txt,err}; fail "words: no '$1'"; }; }
 head -n 2 "$WORK/list" >"$WORK/two"
 tell "$WORK/two" 0/2
-said "p2: rank 1 has not begun it; this rank tunes it"
+said "p2: rank 1 left no journal of it (it is gone, or has another list of problems); this rank tunes it"
 said "tuned by rank 0, this one"
 said "rank 1, whose it was, did not come to its end: this rank tuned it"
 [ "$(grep -c -e died -e "problem 2" "$WORK/words.txt")" = 0 ] || fail "words: of a rank that never came"
