@@ -36,7 +36,7 @@ static bool is_right(const struct tune_outcome *outcome)
  * something was not compiled or looked at says nothing of it. */
 static int grade(const struct tune_outcome *outcome)
 {
-    static const char *const nothing[] = {"slower", "compile-error", "screened", "same"};
+    static const char *const nothing[] = {"slower", "compile-error", "not-compiled", "screened", "same"};
     for (size_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++) {
         if (is(outcome, nothing[i]) && !is_right(outcome)) {
             return 2;

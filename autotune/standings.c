@@ -18,6 +18,7 @@ static const struct {
     {"same", "its binary is that of a candidate looked at before", true, false},
     {"wrong", "gave wrong results", false, true},
     {"compile-error", "was not compiled", false, false},
+    {"not-compiled", "its compiler was ended from outside, or had no room", false, false},
     {"resources", "does not fit the device, or spills registers", false, false},
     {"constraint", "ruled out before compiling, by a constraint of its template", false, false},
     {"screened", "the search's model expects nothing of it", false, false},

@@ -230,52 +230,6 @@ static attune_status publish(struct tuning *t, int winner, struct error *error)
     return status;
 }
 
-/* why nothing can be published: the counts and the first reason of each kind */
-static attune_status nothing_left(const struct tuning *t, struct error *error)
-{
-    static const struct {
-        const char *outcome;
-        attune_status status;
-    } kinds[] = {{"wrong", ATTUNE_WRONG},
-                 {"compile-error", ATTUNE_COMPILE_FAILED},
-                 {"launch-failed", ATTUNE_DEVICE_FAILED},
-                 {"hung", ATTUNE_DEVICE_FAILED},
-                 {"crashed", ATTUNE_DEVICE_FAILED},
-                 {"blocked", ATTUNE_DEVICE_FAILED},
-                 {"not-tried", ATTUNE_DEVICE_FAILED},
-                 {"screened", ATTUNE_UNSUPPORTED},
-                 {"resources", ATTUNE_UNSUPPORTED}};
-    struct buffer text = BUFFER_INIT;
-    attune_status status = ATTUNE_TIMEOUT;
-    bool blocked = false;
-    for (int k = (int)(sizeof kinds / sizeof kinds[0]) - 1; k >= 0; k--) {
-        const struct tune_outcome *first = NULL;
-        int count = 0;
-        for (int i = 0; i < t->result->outcome_count; i++) {
-            const struct tune_outcome *outcome = &t->result->outcomes[i];
-            if (strcmp(outcome->outcome, kinds[k].outcome) == 0) {
-                first = first == NULL ? outcome : first;
-                count++;
-            }
-        }
-        if (first != NULL) {
-            buffer_format(&text, "; %d %s (%s: %s)", count, kinds[k].outcome, first->id, first->reason);
-            status = kinds[k].status;
-            if (strcmp(kinds[k].outcome, "blocked") == 0) {
-                blocked = true;
-                status = strncmp(first->reason, "wrong ", 6) == 0 ? ATTUNE_WRONG : status;
-            }
-        }
-    }
-    if (t->road.toolchain != ATTUNE_OK) {
-        status = t->road.toolchain;
-    }
-    error_set(error, status, "none of %d candidates is usable%s%s", t->list.count, buffer_string(&text),
-              blocked ? "; `--retry-blocked` tries again what is blocked" : "");
-    buffer_free(&text);
-    return status;
-}
-
 /* the caller gets the outcomes of those that the strategy asked for */
 static void keep_known(struct tune_result *result)
 {
@@ -305,7 +259,7 @@ static attune_status look_and_choose(struct tuning *t, struct generator *generat
         status = t->finalist_count > 0 ? tuning_hold_finals(t, &winner, error) : ATTUNE_OK;
     }
     if (status == ATTUNE_OK && t->finalist_count == 0) {
-        status = nothing_left(t, error);
+        status = tuning_tell_failure(t, error);
     }
     return status == ATTUNE_OK ? publish(t, winner, error) : status;
 }

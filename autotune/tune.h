@@ -68,8 +68,8 @@ typedef void (*tune_report)(void *data, const struct tune_progress *progress);
 struct tune_outcome { /* one line of the journal */
     char candidate[CANDIDATE_TEXT_BYTES];
     char id[CANDIDATE_ID_BYTES];
-    char outcome[24]; /* timed, slower, right, wrong, compile-error, resources, screened, same, launch-failed, hung,
-                         crashed, blocked, not-tried */
+    char outcome[24]; /* timed, slower, right, wrong, compile-error, not-compiled, resources, screened, same,
+                         launch-failed, hung, crashed, blocked, not-tried */
     char reason[512];
     bool looked;                 /* it was checked or timed */
     bool fixed;                  /* has a size compiled in: serves problems of that size alone */

@@ -27,10 +27,10 @@ static void count_outcome(struct tuning *t, const struct tune_outcome *outcome)
     const struct {
         const char *outcome;
         int *count;
-    } kinds[] = {{"right", &p->verified},      {"wrong", &p->wrong},    {"compile-error", &p->failed},
-                 {"hung", &p->failed},         {"crashed", &p->failed}, {"resources", &p->screened_out},
-                 {"same", &p->same},           {"slower", NULL},        {"screened", &p->screened_out},
-                 {"blocked", &p->screened_out}};
+    } kinds[] = {{"right", &p->verified},         {"wrong", &p->wrong},         {"compile-error", &p->failed},
+                 {"not-compiled", &p->failed},    {"hung", &p->failed},         {"crashed", &p->failed},
+                 {"resources", &p->screened_out}, {"same", &p->same},           {"slower", NULL},
+                 {"screened", &p->screened_out},  {"blocked", &p->screened_out}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(outcome->outcome, kinds[i].outcome) == 0 && kinds[i].count != NULL) {
             ++*kinds[i].count;

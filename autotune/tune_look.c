@@ -297,7 +297,7 @@ attune_status tuning_look_at(struct tuning *t, struct search *search, struct obj
         tuning_set_outcome(outcome, "blocked", job->message);
         counts->screened_out++;
     } else if (job->status != ATTUNE_OK) {
-        tuning_set_outcome(outcome, "compile-error", job->message);
+        tuning_set_outcome(outcome, job->status == ATTUNE_IO ? "not-compiled" : "compile-error", job->message);
         counts->failed++;
         if (job->status == ATTUNE_TIMEOUT || job->status == ATTUNE_NO_MEMORY) {
             block(t, job, outcome);

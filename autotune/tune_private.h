@@ -2,7 +2,7 @@
  * tune_resume.c finds the run that goes on and what of it holds, tune_others.c of candidates that are not listed now,
  * tune_known.c puts that to use, tune_loop.c goes
  * through the candidates that the search asks for, tune_look.c looks at one, tune_gaps.c uses the time between looks,
- * tune_finals.c lets the best meet. */
+ * tune_finals.c lets the best meet, tune_failures.c says why there is none. */
 #ifndef AUTOTUNE_TUNE_PRIVATE_H
 #define AUTOTUNE_TUNE_PRIVATE_H
 
@@ -135,6 +135,9 @@ void tuning_fail(struct tuning *t, const struct object_job *job, struct tune_out
 void tuning_drop_finalist(struct tuning *t, int index, const char *reason);
 /* *winner is an index into finalists, which may be none afterwards */
 attune_status tuning_hold_finals(struct tuning *t, int *winner, struct error *error);
+
+/* why nothing can be published: counts and first reason of each kind, and what would help */
+attune_status tuning_tell_failure(const struct tuning *t, struct error *error);
 
 /* ---- ranks of one job (tune_share.c); none of these is called without options->share ---- */
 

@@ -1,8 +1,9 @@
 /* tune_resume.c - which earlier run goes on, and what of it still holds.
  *
  * An outcome holds while its object would have the same name today: the same source, options and compiler. It does not
- * when nothing is known by it (not-tried, launch-failed: the device or its memory may have been the reason) or when the
- * user took its note back (blocked/ is where wrong, hung and crashed objects are remembered). All else is made again.
+ * when nothing is known by it (not-tried, not-compiled, launch-failed: the machine or the device may have been the
+ * reason) or when the user took its note back (blocked/ is where wrong, hung and crashed objects are remembered). All
+ * else is made again.
  */
 #include "autotune/history.h"
 #include "autotune/ranks.h"

@@ -19,6 +19,17 @@ enum { KEPT_BYTES = 65536, OUTPUT_BYTES = 1 << 20, DRAIN_ROUNDS = 256 };
 static const double rss_interval = 0.1;    /* seconds between looks at the resident set: /proc is not free */
 static const double blind_interval = 0.01; /* without pidfd (kernels before 5.3) an exit is seen by looking */
 
+bool process_signal_is_fault(int number)
+{
+    static const int faults[] = {SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        if (faults[i] == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
 double clock_seconds(void)
 {
     struct timespec now;

@@ -65,6 +65,9 @@ attune_status process_read(struct process *process, void *bytes, size_t length, 
 /* appends what stderr has given since the last call, at most `limit` bytes; the rest is dropped */
 void process_errors(struct process *process, struct buffer *into, size_t limit);
 
+/* of what a program does itself, like SIGSEGV; the others come from outside: a person, a limit, the system */
+bool process_signal_is_fault(int number);
+
 double clock_seconds(void); /* CLOCK_MONOTONIC */
 /* bytes resident in the group's processes, 0 when gone. What a child starts by process_run has a group and a limit of
  * its own. */

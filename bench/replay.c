@@ -38,7 +38,7 @@ static attune_status find_device(const struct journal_begin *begin, struct drive
 
 static bool was_looked_at(const struct tune_outcome *what)
 {
-    static const char *const unlooked[] = {"compile-error", "resources", "blocked", "not-tried"};
+    static const char *const unlooked[] = {"compile-error", "not-compiled", "resources", "blocked", "not-tried"};
     for (size_t i = 0; i < sizeof unlooked / sizeof unlooked[0]; i++) {
         if (strcmp(what->outcome, unlooked[i]) == 0) {
             return false;

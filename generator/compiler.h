@@ -56,7 +56,9 @@ struct compile_result {
 };
 void compile_result_free(struct compile_result *result);
 
-/* Thread-safe; waits for a free worker. ATTUNE_COMPILE_FAILED, ATTUNE_TIMEOUT, ATTUNE_NO_MEMORY or ATTUNE_NO_TOOLCHAIN;
+/* Thread-safe; waits for a free worker. ATTUNE_COMPILE_FAILED, ATTUNE_TIMEOUT, ATTUNE_NO_MEMORY (past its limit) or
+ * ATTUNE_NO_TOOLCHAIN; ATTUNE_IO where twice another process, a limit of the machine or its disk ended the compiler,
+ * which says nothing of the source;
  * the message holds the compiler's own first error line and `result->log` the whole log (bounded at 1 MiB). `result` is
  * overwritten, and freed by the caller also after a failure. Equal requests give equal bytes. */
 attune_status compiler_compile(struct compiler_pool *pool, const struct compile_request *request,

@@ -194,18 +194,26 @@ static attune_status ask_worker(struct compiler_pool *pool, struct worker *worke
     return status;
 }
 
-/* One request to any worker. An idle worker that died meanwhile is replaced and costs nobody a failure; one that others
- * end while it works - an operator, the system for want of memory - is held against the source only when that comes
- * twice. */
+/* what failed is the machine: its memory, its disk, its limits. Our own limits have statuses without a reply */
+static bool blames_machine(const struct message *reply)
+{
+    const int64_t status = message_integer(reply, KEY_STATUS);
+    return status == ATTUNE_IO || status == ATTUNE_NO_MEMORY;
+}
+
+/* One request to any worker. An idle worker that died meanwhile is replaced and costs nobody a failure. What others end
+ * while it works - an operator, the system for want of memory, a limit, a full disk - is asked once more, and is never
+ * held against the source: ATTUNE_IO. */
 static attune_status ask(struct compiler_pool *pool, const char *doing, struct buffer *frame, struct buffer *payload,
                          struct message *reply, struct buffer *errors, struct error *error)
 {
     int index = take_worker(pool);
     struct worker *worker = &pool->workers[index];
     attune_status status = ask_worker(pool, worker, frame, payload, reply, errors, error);
-    if (status != ATTUNE_OK && worker->ended_by_others) {
+    if (status == ATTUNE_OK ? blames_machine(reply) : worker->ended_by_others) {
         buffer_clear(errors);
         status = ask_worker(pool, worker, frame, payload, reply, errors, error);
+        status = status != ATTUNE_OK && worker->ended_by_others ? ATTUNE_IO : status;
     }
     give_back(pool, index);
     return status == ATTUNE_OK ? status : explain(status, doing, errors, error);
@@ -222,6 +230,7 @@ static attune_status check_reply(const struct message *reply, const struct buffe
         return ATTUNE_OK;
     }
     first_error_line(buffer_string(log), line, sizeof line);
+    status = blames_machine(reply) ? ATTUNE_IO : status;
     return error_set(error, status > 0 && status <= ATTUNE_INTERNAL ? (attune_status)status : ATTUNE_INTERNAL, "%s%s%s",
                      text[0] != '\0' ? text : "attune-helper failed and does not say why", line[0] != '\0' ? ": " : "",
                      line);

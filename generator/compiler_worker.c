@@ -149,7 +149,7 @@ static void describe_end(struct worker *worker, char *text, size_t bytes)
     } else if (info.si_code == CLD_EXITED) {
         (void)snprintf(text, bytes, "exited with status %d", info.si_status);
     } else {
-        worker->ended_by_others = info.si_status == SIGKILL; /* ours come with a limit */
+        worker->ended_by_others = !process_signal_is_fault(info.si_status); /* ours come with a limit */
         (void)snprintf(text, bytes, "was ended by signal %d (%s)", info.si_status, strsignal(info.si_status));
     }
 }

@@ -11,7 +11,8 @@
 struct worker {
     struct process process;
     bool running;
-    bool ended_by_others;  /* by SIGKILL that was not ours, since it was started or last asked */
+    bool ended_by_others;  /* by a signal that was neither ours nor for a fault of its own, since it was started or last
+                              asked */
     int served;            /* requests since its start */
     uint32_t requests;     /* number of the last one, from 1; 0 is the hello's */
     char folder[PATH_MAX]; /* its private temporary folder: made and removed by us, so that a killed worker leaves

@@ -223,8 +223,8 @@ attune_status clang_compile(struct helper *helper, const struct job *job, struct
     }
     if (run.exit_code != 0) {
         run_describe(&run, how, sizeof how);
-        return error_set(error, ATTUNE_COMPILE_FAILED, "%s failed for %s with %s%s", clang->name, job->target_text,
-                         compiler_flags(COMPILER_CLANG, SANITIZE_NONE, job->code_object), how);
+        return error_set(error, run_blame(&run, &output->log), "%s failed for %s with %s%s", clang->name,
+                         job->target_text, compiler_flags(COMPILER_CLANG, SANITIZE_NONE, job->code_object), how);
     }
     status = take_object(object, clang->name, &output->object, error);
     return status == ATTUNE_OK ? amd_check_object(job, output, error) : status;

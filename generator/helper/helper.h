@@ -97,6 +97,9 @@ bool run_line(const char *program, const char *argument, char *line, size_t byte
 void run_split(const char *text, char *words, size_t bytes, const char **argv, int *count);
 /* "" for a clean exit, else " (exit status 1)" or " (ended by signal 6, Aborted)" */
 void run_describe(const struct run *run, char *text, size_t bytes);
+/* The status of a compile whose program failed: ATTUNE_COMPILE_FAILED, or ATTUNE_IO where it was another process, a
+ * limit or the disk that ended it, by the signal or by what is in `log`: that says nothing of the source. */
+attune_status run_blame(const struct run *run, const struct buffer *log);
 /* a program by path, or by name in PATH; resolved with realpath into `real` when not NULL */
 bool run_find(const char *name, char path[PATH_MAX], char *real);
 bool run_is_file(const char *path);

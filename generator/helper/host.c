@@ -191,7 +191,7 @@ static attune_status link_object(struct host_compiler *host, enum sanitize sanit
     attune_status status = run_program(&run, error);
     if (status == ATTUNE_OK && run.exit_code != 0) {
         run_describe(&run, how, sizeof how);
-        status = error_set(error, ATTUNE_COMPILE_FAILED, "linking the host object failed%s", how);
+        status = error_set(error, run_blame(&run, &output->log), "linking the host object failed%s", how);
     }
     return status;
 }
@@ -235,8 +235,8 @@ attune_status host_compile(struct helper *helper, const struct job *job, struct 
     status = run_program(&run, error);
     if (status == ATTUNE_OK && run.exit_code != 0) {
         run_describe(&run, how, sizeof how);
-        status = error_set(error, ATTUNE_COMPILE_FAILED, "%s failed for %s with %s%s", host->name, job->target_text,
-                           flags, how);
+        status = error_set(error, run_blame(&run, &output->log), "%s failed for %s with %s%s", host->name,
+                           job->target_text, flags, how);
     } else if (status == ATTUNE_OK && !run_is_file(object)) {
         status = error_set(error, ATTUNE_COMPILE_FAILED, "%s reported success for %s and wrote nothing", host->name,
                            job->target_text);

@@ -295,7 +295,7 @@ static attune_status compile(struct nvrtc *nvrtc, const char *target, const char
         status = error_set(error, ATTUNE_COMPILE_FAILED, "%s failed for %s with %s (%s)", nvrtc->name, target,
                            compiler_flags(COMPILER_NVRTC, SANITIZE_NONE, 0), nvrtc->error_text(run.exit_code));
     } else if (status == ATTUNE_OK) {
-        status = error_set(error, ATTUNE_COMPILE_FAILED, "%s in a process of its own failed for %s with %s%s",
+        status = error_set(error, run_blame(&run, &output->log), "%s in a process of its own failed for %s with %s%s",
                            nvrtc->name, target, compiler_flags(COMPILER_NVRTC, SANITIZE_NONE, 0), how);
     }
     buffer_free(&input);

@@ -209,6 +209,45 @@ void run_describe(const struct run *run, char *text, size_t bytes)
     }
 }
 
+/* The limit that a program had on its files is ours unless who started us set a lower one. */
+static bool files_are_limited_by_others(void)
+{
+    struct rlimit file;
+    return getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_max < file_limit_bytes;
+}
+
+static bool says_any(const char *text, const char *const *marks)
+{
+    while (*marks != NULL && strstr(text, *marks) == NULL) {
+        marks++;
+    }
+    return *marks != NULL;
+}
+
+attune_status run_blame(const struct run *run, const struct buffer *log)
+{
+    /* drivers tell so of the compiler proper, the assembler and the linker, which they start */
+    static const char *const outside[] = {"Killed signal terminated program",
+                                          "Terminated signal terminated program",
+                                          "Hangup signal terminated program",
+                                          "CPU time limit exceeded signal terminated program",
+                                          "unable to execute command: Killed",
+                                          "unable to execute command: Terminated",
+                                          "No space left on device",
+                                          "Disk quota exceeded",
+                                          "Cannot allocate memory",
+                                          "out of memory allocating",
+                                          "LLVM ERROR: out of memory",
+                                          "Resource temporarily unavailable",
+                                          "Too many open files",
+                                          NULL};
+    static const char *const of_files[] = {"File size limit exceeded", "File too large", NULL};
+    const char *text = log->length > 0 ? log->data : "";
+    const bool ended = run->signal != 0 && run->signal != SIGXFSZ && !process_signal_is_fault(run->signal);
+    const bool limited = (run->signal == SIGXFSZ || says_any(text, of_files)) && files_are_limited_by_others();
+    return ended || limited || says_any(text, outside) ? ATTUNE_IO : ATTUNE_COMPILE_FAILED;
+}
+
 bool run_is_file(const char *path)
 {
     struct stat facts;

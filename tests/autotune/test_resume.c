@@ -1,127 +1,14 @@
 /* --resume on a device whose times the test writes: what a run that goes on makes again is counted in its journal and
  * in what the device loads, and its choice is that of a run that nobody disturbed. */
-#include "tests/autotune/parts.h"
+#include "resume_place.h"
 
 #include "autotune/journal.h"
-#include "autotune/tune_on.h"
-#include "autotune/tune_private.h"
-#include "scripted_device.h"
-#include "tests/proof/tuner_family.h"
 #include "tests/size.h"
 
 #include <math.h>
 #include <sys/stat.h>
 
-enum { RANKS = 16 };
-#define BEST "twice/plain mode=r11"
-
-/* r00 is the default; r11 is the best by 4 % */
-static double rank_truth(const char *kernel, const void *object, size_t bytes)
-{
-    (void)object, (void)bytes;
-    int rank = atoi(strrchr(kernel, '_') + 2);
-    return rank == 0 ? 120.0 : rank == 11 ? 100.0 : 104.0 + (rank * 7) % 13;
-}
-
-static double ten_times_as_slow(int launch, int of_function)
-{
-    (void)launch, (void)of_function;
-    return 10.0;
-}
-
-struct place {
-    char folder[512], templates[600], store[600];
-    char modes[256];
-    struct parts *parts;
-};
-
-static void open_place(struct place *place, struct parts *parts)
-{
-    *place = (struct place){.parts = parts};
-    assert_int_equal(folder_temporary(place->folder, sizeof place->folder, NULL), ATTUNE_OK);
-    assert_int_equal(path_join(place->templates, sizeof place->templates, place->folder, "templates", NULL), ATTUNE_OK);
-    assert_int_equal(path_join(place->store, sizeof place->store, place->folder, "store", NULL), ATTUNE_OK);
-    assert_int_equal(mkdir(place->templates, 0700), 0);
-    for (int rank = 0; rank < RANKS; rank++) {
-        snprintf(place->modes + strlen(place->modes), sizeof place->modes - strlen(place->modes), "%sr%02d",
-                 rank > 0 ? " " : "", rank);
-    }
-    generator_destroy(tuner_family(place->templates, place->modes, "2", "resumed"));
-}
-
-static void close_place(struct place *place)
-{
-    folder_remove(place->folder);
-}
-
-/* the author writes a line into the kernels of these modes alone, after what is there */
-static void edit(struct place *place, const char *modes, const char *line)
-{
-    char path[700], copy[256];
-    struct buffer text = BUFFER_INIT;
-    snprintf(copy, sizeof copy, "%s", modes);
-    assert_int_equal(path_join(path, sizeof path, place->templates, "twice.hip", NULL), ATTUNE_OK);
-    assert_int_equal(file_read(path, 1 << 16, &text, NULL), ATTUNE_OK);
-    char *end = strstr(text.data, "    if (i == 0) {");
-    assert_non_null(end);
-    struct buffer changed = BUFFER_INIT;
-    buffer_append(&changed, text.data, (size_t)(end - text.data));
-    for (char *rest = copy, *mode; (mode = strtok_r(rest, " ", &rest)) != NULL;) {
-        buffer_format(&changed, "%% if c.mode == \"%s\" then\n%s\n%% end\n", mode, line);
-    }
-    buffer_text(&changed, end);
-    assert_int_equal(file_write(path, changed.data, changed.length, NULL), ATTUNE_OK);
-    buffer_free(&changed);
-    buffer_free(&text);
-}
-
-static int die_after;       /* launches of the next run; 0: never */
-static int launches_of_six; /* looks of the last run */
-
-static void count_launches(void *data, const struct tune_progress *progress)
-{
-    (void)data;
-    launches_of_six = progress->looks == 6 ? scripted.launches : launches_of_six;
-}
-
-/* one run as of a new process: generator and store handle of its own, a device at its beginning */
-static attune_status run(struct place *place, bool timed, double (*pace)(int, int), struct tune_options options,
-                         struct tune_result *result, struct error *error)
-{
-    struct generator *generator;
-    struct store *store;
-    struct problem problem;
-    struct driver driver = scripted_driver(rank_truth);
-    scripted.pace = pace;
-    scripted.die_after = die_after;
-    assert_int_equal(
-        generator_create(&(struct generator_options){.template_path = place->templates}, &generator, error), ATTUNE_OK);
-    assert_int_equal(store_open(place->store, &store, NULL), ATTUNE_OK);
-    assert_int_equal(problem_parse(generator_schema(generator, "twice"), "twice n=70", &problem, NULL), ATTUNE_OK);
-    options.seed = options.seed != 0 ? options.seed : 1;
-    options.accept_stored = !options.retry_blocked && options.accept_stored;
-    attune_status status = tune_run_on(timed ? &driver : scripted.host, 0, generator, place->parts->pool, store,
-                                       &problem, &options, count_launches, NULL, result, error);
-    store_close(store);
-    generator_destroy(generator);
-    if (status == ATTUNE_NO_TOOLCHAIN) {
-        print_message("skipped: %s\n", error->message);
-        close_place(place);
-        skip();
-    }
-    return status;
-}
-
-static void tune(struct place *place, bool timed, struct tune_options options, struct tune_result *result)
-{
-    struct error error = {.message = ""};
-    if (run(place, timed, NULL, options, result, &error) != ATTUNE_OK) {
-        fail_msg("%s", error.message);
-    }
-}
-
 static const char spoilt[] = "    if (i == 1) y[i] = 0.0f;";
-static const struct tune_options resume = {.resume = true, .accept_stored = true};
 
 /* ------------------------------------------------------------------------------------------------ journals */
 
@@ -443,17 +330,6 @@ static void a_larger_budget_goes_on(void **state)
     close_place(&place);
 }
 
-static const struct tune_outcome *outcome_of(const struct tune_result *result, const char *mode)
-{
-    for (int i = 0; i < result->outcome_count; i++) {
-        if (strcmp(strrchr(result->outcomes[i].candidate, '=') + 1, mode) == 0) {
-            return &result->outcomes[i];
-        }
-    }
-    fail_msg("%s has no outcome", mode);
-    return NULL;
-}
-
 /* wrong stays wrong as long as the store remembers it */
 static void what_was_wrong_is_made_again_when_its_note_is_taken_back(void **state)
 {
@@ -593,131 +469,6 @@ static void a_short_run_that_was_left_hides_none_that_got_further(void **state)
     close_place(&place);
 }
 
-/* a file that names these modes, for --candidates */
-static void name_candidates(const struct place *place, const char *modes, char path[700])
-{
-    char copy[256];
-    struct buffer text = BUFFER_INIT;
-    snprintf(copy, sizeof copy, "%s", modes);
-    for (char *rest = copy, *mode; (mode = strtok_r(rest, " ", &rest)) != NULL;) {
-        buffer_format(&text, "twice/plain mode=%s\n", mode);
-    }
-    assert_int_equal(path_join(path, 700, place->folder, "candidates", NULL), ATTUNE_OK);
-    assert_int_equal(file_write(path, text.data, text.length, NULL), ATTUNE_OK);
-    buffer_free(&text);
-}
-
-/* Who goes on with less than the run was begun for loses nothing of what the run knows, and ends no search. */
-static void a_narrower_search_loses_no_winner(void **state)
-{
-    struct place place;
-    struct tune_result result;
-    char file[700], path[512];
-    open_place(&place, *state);
-    name_candidates(&place, "r11 r02 r05", file);
-    struct tune_options begun = {.accept_stored = true, .candidates = file}, narrow = resume;
-    tune(&place, true, begun, &result);
-    assert_true(result.record.complete);
-    assert_string_equal(result.record.candidate, BEST);
-    snprintf(path, sizeof path, "%s", result.journal);
-    tune_result_free(&result);
-
-    /* the default alone: nothing is left to do */
-    narrow.strategy = "default";
-    tune(&place, true, narrow, &result);
-    assert_true(result.already_done);
-    assert_string_equal(result.record.candidate, BEST);
-    assert_int_equal(result.record.tried, 4);
-    assert_int_equal(result.counts.held, 4);
-    assert_int_equal(result.ending, TUNE_COMPLETE); /* the record is of a run that came to its end */
-    tune_result_free(&result);
-
-    /* other candidates: all that are known meet them in the finals */
-    name_candidates(&place, "r07 r08", file);
-    narrow = (struct tune_options){.accept_stored = true, .resume = true, .candidates = file};
-    tune(&place, true, narrow, &result);
-    assert_string_equal(result.journal, path);
-    assert_string_equal(result.record.candidate, BEST);
-    assert_int_equal(result.counts.held, 4);
-    assert_int_equal(result.record.tried, 6);
-    assert_int_equal(result.listed, 6);
-    assert_int_equal(result.ending, TUNE_NARROWER);
-    assert_false(result.record.complete);
-    assert_string_equal(outcome_of(&result, "r11")->outcome, "timed");
-    tune_result_free(&result);
-
-    /* the default is another now: it is made again, and what else holds competes; of what does not nobody asks */
-    edit(&place, "r00 r05", "    // y = 2 x");
-    narrow = resume;
-    narrow.strategy = "default";
-    tune(&place, true, narrow, &result);
-    assert_int_equal(result.counts.invalid, 1);
-    assert_int_equal(result.counts.held, 4);
-    assert_int_equal(result.counts.compiled, 1);
-    assert_string_equal(result.record.candidate, BEST);
-    assert_int_equal(result.record.tried, 5);
-    assert_false(result.record.complete);
-    tune_result_free(&result);
-
-    /* the whole space is more than the file that it was begun with */
-    tune(&place, true, resume, &result);
-    assert_string_equal(result.journal, path);
-    assert_int_equal(result.counts.held, 5);
-    assert_int_equal(result.record.tried, RANKS);
-    assert_true(result.record.complete);
-    tune_result_free(&result);
-    close_place(&place);
-}
-
-/* Whose end is that of a run: the same strategy's over as many candidates, or whoever sees more. */
-static void only_as_wide_a_plan_ends_a_run(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *begun; /* "" : by an older writer */
-        int candidates;    /* of those it was begun for; 100 are the space, a file has 5 */
-        const char *now;
-        bool of_file;
-        int others; /* it knows, that are not listed now */
-        bool narrower;
-    } rows[] = {
-        {"exhaustive", 100, "exhaustive", false, 0, false},
-        {"exhaustive", 100, "model", false, 0, true},
-        {"exhaustive", 100, "cover", false, 0, true},
-        {"exhaustive", 100, "default", false, 0, true},
-        {"exhaustive", 100, "exhaustive", true, 0, true},
-        {"model", 100, "model", false, 0, false},
-        {"model", 100, "random", false, 0, true},
-        {"model", 100, "exhaustive", false, 0, false},
-        {"random", 120, "random", false, 3, false},
-        {"", 100, "model", false, 0, false},
-        {"", 100, "default", false, 0, true},
-        {"cover", 12, "cover", false, 4, false},
-        {"cover", 12, "model", false, 0, false},
-        {"default", 1, "default", false, 0, false},
-        {"default", 1, "cover", false, 0, false},
-        {"default", 1, "exhaustive", true, 0, false},
-        {"exhaustive", 5, "exhaustive", true, 0, false},
-        {"exhaustive", 5, "exhaustive", true, 1, true},
-        {"exhaustive", 5, "random", true, 0, true},
-        {"exhaustive", 3, "default", false, 0, true},
-        {"exhaustive", 5, "model", false, 0, false},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct tune_options options = {.candidates = rows[i].of_file ? "five.txt" : NULL};
-        struct tuning t = {.options = &options};
-        struct journal_begin begin = {.candidates = rows[i].candidates};
-        assert_int_equal(plan_named(rows[i].now, true, options.candidates, &t.plan, NULL), ATTUNE_OK);
-        snprintf(begin.strategy, sizeof begin.strategy, "%s", rows[i].begun);
-        t.planned = rows[i].of_file ? 5 : t.plan.scope == PLAN_SPACE ? 100 : t.plan.scope == PLAN_DEFAULT ? 1 : 12;
-        t.list.count = t.planned + rows[i].others;
-        if (tuning_is_narrower(&t, &begin) != rows[i].narrower) {
-            fail_msg("begun as %s of %d, now %s%s, %d others", rows[i].begun, rows[i].candidates, rows[i].now,
-                     rows[i].of_file ? " of a file" : "", rows[i].others);
-        }
-    }
-}
-
 /* --count has what it asks for, though others were of another template once; but never without the default, and with no
  * winner of that template */
 static void what_another_template_left_keeps_no_run_going(void **state)
@@ -771,9 +522,7 @@ static void what_another_template_left_keeps_no_run_going(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_narrower_search_loses_no_winner),
         cmocka_unit_test(what_another_template_left_keeps_no_run_going),
-        cmocka_unit_test(only_as_wide_a_plan_ends_a_run),
         cmocka_unit_test(a_short_run_that_was_left_hides_none_that_got_further),
         cmocka_unit_test(a_run_cut_anywhere_goes_on_to_the_same_choice),
         cmocka_unit_test(old_times_count_by_todays_clock),

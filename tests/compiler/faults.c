@@ -163,10 +163,15 @@ static void a_worker_that_others_end_once_fails_no_compile(void **state)
     assert_int_equal(access(flag, F_OK), -1);
 }
 
+/* as memory that ran out or an operator would: no fault of the source */
 static void killing_the_worker_fails_one_compile(void **state)
 {
     (void)state;
-    misbehave("kill -KILL $PPID; sleep 1000", 60, 0, ATTUNE_COMPILE_FAILED, "signal 9", "");
+    misbehave("kill -KILL $PPID; sleep 1000", 60, 0, ATTUNE_IO, "signal 9", "");
+    misbehave("kill -TERM $$; sleep 1000", 60, 0, ATTUNE_IO, "signal 15", "");
+    misbehave("echo 'c++: fatal error: Killed signal terminated program cc1plus'; exit 1", 60, 0, ATTUNE_IO, "Killed",
+              "");
+    misbehave("echo 'as: BFD: kernel.o: File too large'; exit 1", 60, 0, ATTUNE_COMPILE_FAILED, "too large", "");
 }
 
 static void compilers_see_no_gpu_and_none_of_our_callers_flags(void **state)

@@ -58,8 +58,7 @@ static void full_temporary_folder_falls_back(void **state)
 static void folder_filled_by_a_compile_is_named(void **state)
 {
     (void)state;
-    int result =
-        in_a_small_folder("size=512k", "cat /dev/zero > \"$TMPDIR/much\"; exit 1", ATTUNE_COMPILE_FAILED, "set TMPDIR");
+    int result = in_a_small_folder("size=512k", "cat /dev/zero > \"$TMPDIR/much\"; exit 1", ATTUNE_IO, "set TMPDIR");
     if (result == 77) {
         print_message("skipped: mounting a tmpfs is not permitted here\n");
         skip();
