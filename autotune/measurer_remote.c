@@ -211,23 +211,23 @@ static attune_status request(struct remote *remote, bool bounded, struct error *
     return status;
 }
 
-/* A request that holds all it is about. A worker can be ended by others - memory ran out elsewhere, an operator, a
- * limit on its processor time - so a candidate is only held responsible for an end that comes twice, or after which no
- * worker comes up. */
+/* A request that holds all it is about. A worker can be ended or stopped by others - memory ran out elsewhere, an
+ * operator, a limit on its processor time - so a candidate is only held responsible for an end or a hang that comes
+ * twice, or after which no worker comes up. */
 static attune_status request_candidate(struct remote *remote, bool bounded, struct error *error)
 {
     struct error first = {0}, again = {0};
     attune_status status = request(remote, bounded, &first);
-    if (status == ATTUNE_OK || remote->base.fate != MEASURER_CRASHED || !remote->worker.broke) {
+    const enum measurer_fate fate = remote->base.fate;
+    if (status == ATTUNE_OK || !(fate == MEASURER_HUNG || (fate == MEASURER_CRASHED && remote->worker.broke))) {
         return status == ATTUNE_OK ? status : error_set(error, status, "%s", first.message);
     }
     attune_status came_up = revive(remote, &again);
     if (came_up != ATTUNE_OK && remote->base.fate != MEASURER_INTERRUPTED) {
-        remote->base.fate = MEASURER_CRASHED; /* the next request meets the loss */
+        remote->base.fate = fate; /* the next request meets the loss */
         return error_set(error, status, "%s", first.message);
     }
-    status = came_up == ATTUNE_OK ? ask(remote, &remote->frame, bounded, &again) : came_up;
-    remote->deaths += remote->base.fate == MEASURER_HUNG || remote->base.fate == MEASURER_CRASHED;
+    status = came_up == ATTUNE_OK ? ask(remote, &remote->frame, bounded, &again) : came_up; /* one death for both */
     return status == ATTUNE_OK ? status : error_set(error, status, "%s", again.message);
 }
 

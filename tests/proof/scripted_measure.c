@@ -2,13 +2,14 @@
  * half of a remote measurer without a GPU.
  *
  * Times follow the kernels' names, twice_t100 takes 100 us. A kernel whose name holds `lateabort` or `latehang` does
- * that after so many timed launches, when it is a finalist; `lookabort` at its first timed launch; `grow` takes
- * memory for ever.
+ * that after so many timed launches, when it is a finalist; `lookabort` at its first timed launch; `stoponce` is
+ * stopped then, as by an operator, by whoever makes the file $ATTUNE_TEST_ONCE; `grow` takes memory for ever.
  */
 #include "autotune/measurer.h"
 #include "tests/autotune/scripted_device.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,10 @@ static attune_status launch(const struct driver *driver, int ordinal, const stru
         if ((late && strstr(kernel->name, "lateabort") != NULL) || strstr(kernel->name, "lookabort") != NULL) {
             fprintf(stderr, "the scripted kernel aborts\n");
             abort();
+        }
+        const char *once = getenv("ATTUNE_TEST_ONCE");
+        if (strstr(kernel->name, "stoponce") != NULL && once != NULL && open(once, O_CREAT | O_EXCL, 0600) >= 0) {
+            raise(SIGSTOP);
         }
         while (late && strstr(kernel->name, "latehang") != NULL) {
             pause();
