@@ -167,12 +167,11 @@ static bool plan_is_whole(const struct tuning *t)
 static enum tune_ending ending_of(const struct tuning *t)
 {
     if (!t->stopped) {
-        int count = t->options->budget_candidates;
-        const struct tune_progress *counts = &t->result->counts;
-        if (count > 0 && counts->looks >= count && tried(counts) < t->result->listed) {
+        if (tuning_has_count(t) && tried(&t->result->counts) < t->result->listed) {
             return TUNE_COUNT;
         }
-        return t->narrower && !(plan_is_whole(t) && tried(counts) >= t->planned) ? TUNE_NARROWER : TUNE_COMPLETE;
+        return t->narrower && !(plan_is_whole(t) && tried(&t->result->counts) >= t->planned) ? TUNE_NARROWER
+                                                                                             : TUNE_COMPLETE;
     }
     if (t->device_dead) {
         return TUNE_DEVICE_LOST;

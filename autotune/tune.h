@@ -25,7 +25,8 @@ struct tune_options {
     const char *device;     /* NULL best */
     const char *name;       /* of the problem, for people: kept in the journal; NULL: none */
     double budget_seconds;  /* 0: no limit */
-    int budget_candidates;  /* candidates checked or timed; 0: as many as the strategy wants */
+    int budget_candidates;  /* candidates checked or timed, and those that do not compile; 0: as many as the strategy
+                               wants */
     const char *strategy;   /* "model", "exhaustive", "random", "local", "cover", "default"; NULL: model, and exhaustive
                                where nothing is timed or `candidates` says which */
     const char *candidates; /* file of candidate names, one a line; NULL: the space */

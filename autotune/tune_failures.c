@@ -23,6 +23,35 @@ static const struct kind kinds[] = {
     {"resources", ATTUNE_UNSUPPORTED, NULL},
 };
 
+/* the default, and so many others */
+enum { ALIKE_MAX = 1 + 16 };
+
+/* The same but for numbers and digests, up to where the source is kept. */
+static bool are_alike(const char *a, const char *b)
+{
+    static const char skipped[] = "0123456789abcdef";
+    while (*a != '\0' && *b != '\0' && strncmp(a, "; its source", 12) != 0) {
+        const bool numbers = strchr(skipped, *a) != NULL && strchr(skipped, *b) != NULL;
+        if (*a != *b && !numbers) {
+            return false;
+        }
+        a += numbers ? strspn(a, skipped) : 1;
+        b += numbers ? strspn(b, skipped) : 1;
+    }
+    return *a == *b;
+}
+
+bool tuning_compilers_fail(struct tuning *t, const struct tune_outcome *outcome)
+{
+    const struct tune_progress *counts = &t->result->counts;
+    const bool none = counts->compiled + counts->reused == 0 && t->known == NULL;
+    if (none && are_alike(outcome->reason, t->result->outcomes[0].reason)) {
+        t->alike++;
+    }
+    t->compilers_fail = none && t->alike == t->uncompiled && t->alike >= ALIKE_MAX;
+    return t->compilers_fail;
+}
+
 /* of this kind, and the first of them */
 static int count_kind(const struct tuning *t, const struct kind *kind, const struct tune_outcome **first)
 {
@@ -71,6 +100,11 @@ attune_status tuning_tell_failure(const struct tuning *t, struct error *error)
     }
     if (t->road.toolchain != ATTUNE_OK) {
         status = t->road.toolchain;
+    }
+    if (t->compilers_fail) {
+        buffer_text(&help,
+                    "; the first of them all fail alike, so the others were not tried: `attune doctor` tells of the "
+                    "compilers, `attune show` prints a source");
     }
     error_set(error, status, "none of %d candidates is usable%s%s", t->list.count, buffer_string(&text),
               buffer_string(&help));

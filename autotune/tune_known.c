@@ -43,6 +43,7 @@ static void count_outcome(struct tuning *t, const struct tune_outcome *outcome)
         p->screened_out += !timed;
     }
     p->looks += outcome->looked;
+    t->uncompiled += strcmp(outcome->outcome, "compile-error") == 0;
     if (may_win(t, outcome) && t->facts.timed &&
         (p->best_microseconds == 0.0 || outcome->microseconds < p->best_microseconds)) {
         p->best_microseconds = outcome->microseconds;

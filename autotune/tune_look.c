@@ -16,6 +16,12 @@ bool tuning_is_interrupted(const struct tuning *t)
     return t->options->stop != NULL && *t->options->stop != 0;
 }
 
+bool tuning_has_count(const struct tuning *t)
+{
+    const int count = t->options->budget_candidates;
+    return count > 0 && t->result->counts.looks + t->uncompiled >= count;
+}
+
 bool tuning_out_of_budget(const struct tuning *t)
 {
     if (tuning_is_interrupted(t)) {
@@ -299,6 +305,8 @@ attune_status tuning_look_at(struct tuning *t, struct search *search, struct obj
     } else if (job->status != ATTUNE_OK) {
         tuning_set_outcome(outcome, job->status == ATTUNE_IO ? "not-compiled" : "compile-error", job->message);
         counts->failed++;
+        t->uncompiled++;
+        t->stopped |= tuning_compilers_fail(t, outcome);
         if (job->status == ATTUNE_TIMEOUT || job->status == ATTUNE_NO_MEMORY) {
             block(t, job, outcome);
         }

@@ -98,6 +98,8 @@ static struct object_job *take(struct loop *loop, int *place)
 static void say_why_not_tried(struct tuning *t)
 {
     const char *reason = t->device_dead             ? "the device stopped answering"
+                         : t->compilers_fail        ? "compiling fails"
+                         : tuning_has_count(t)      ? "as many as were to be looked at"
                          : tuning_is_interrupted(t) ? "stopped"
                                                     : "budget";
     for (int i = 0; i < t->result->outcome_count; i++) {
@@ -118,6 +120,10 @@ attune_status tuning_search(struct tuning *t, struct generator *generator, struc
         int place = 0;
         if (t->device_dead || (begun && tuning_out_of_budget(t))) {
             t->stopped = true;
+            break;
+        }
+        if (begun && tuning_has_count(t)) { /* a search knows of looks alone */
+            t->searched = true;
             break;
         }
         struct object_job *job = take(&loop, &place);

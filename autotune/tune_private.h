@@ -67,6 +67,9 @@ struct tuning {
     double yardstick_begin; /* the yardstick's first sample; 0: there was none */
     int sampled;            /* finalist of the last request in the rounds */
     double begin, deadline; /* deadline 0: none */
+    int uncompiled;         /* candidates that did not compile: --count bounds them too, with the looks */
+    int alike;              /* of them, from the first candidate on, those that failed as the first one did */
+    bool compilers_fail;    /* all of them do, which ended the run */
     bool searched;          /* the strategy came to its end */
     bool stopped;           /* something else ended the run */
     bool device_dead;
@@ -126,6 +129,8 @@ void tuning_keep(struct tuning *t, const struct object_job *job, const struct co
 bool tuning_note_pace(struct tuning *t, double before, double after);
 /* of the default, once it is right: other shapes find it without a check */
 void tuning_publish_default(struct tuning *t, const struct object_job *job);
+/* as many looks, and candidates that did not compile, as budget_candidates says */
+bool tuning_has_count(const struct tuning *t);
 bool tuning_out_of_budget(const struct tuning *t);
 /* The outcome of a candidate whose request failed, by what became of the device. One that hung or crashed is noted in
  * the store: the next process does not try its object again, nor serve it. */
@@ -136,6 +141,8 @@ void tuning_drop_finalist(struct tuning *t, int index, const char *reason);
 /* *winner is an index into finalists, which may be none afterwards */
 attune_status tuning_hold_finals(struct tuning *t, int *winner, struct error *error);
 
+/* of one more that did not compile: is it no use to go on, since all fail alike? */
+bool tuning_compilers_fail(struct tuning *t, const struct tune_outcome *outcome);
 /* why nothing can be published: counts and first reason of each kind, and what would help */
 attune_status tuning_tell_failure(const struct tuning *t, struct error *error);
 
