@@ -17,6 +17,7 @@ static const double first_seconds = 120.0, least_seconds = 10.0, slowness = 20.0
 
 struct kept {
     bool used, loaded;
+    bool ended;   /* a worker ended or was stopped while it was sampled */
     bool checked; /* in this run */
     struct buffer bytes;
     struct launch launch;
@@ -58,6 +59,7 @@ static void keep(struct kept *kept, const struct kernel_object *object)
     buffer_append(&kept->bytes, object->bytes, object->length);
     kept->launch = *object->launch;
     kept->used = kept->loaded = buffer_ok(&kept->bytes, NULL) == ATTUNE_OK;
+    kept->ended = false;
 }
 
 static void forget(struct kept *kept)
@@ -353,8 +355,8 @@ static attune_status remote_look(struct measurer *measurer, int slot, const stru
 }
 
 /* a request about a slot, whose kernel is loaded first where the worker is a new one */
-static attune_status slot_request(struct remote *remote, enum measure_kind kind, int slot, double number,
-                                  struct error *error)
+static attune_status try_slot(struct remote *remote, enum measure_kind kind, int slot, double number,
+                              struct error *error)
 {
     struct kept *kept = &remote->slots[slot];
     double ignored;
@@ -374,6 +376,26 @@ static attune_status slot_request(struct remote *remote, enum measure_kind kind,
         status = request(remote, false, error);
     }
     return status;
+}
+
+/* As with request_candidate the first end or hang in a slot's hands may be others' doing; the second is its own,
+ * however far apart the two are. */
+static attune_status slot_request(struct remote *remote, enum measure_kind kind, int slot, double number,
+                                  struct error *error)
+{
+    struct kept *kept = &remote->slots[slot];
+    attune_status status = try_slot(remote, kind, slot, number, error);
+    const enum measurer_fate fate = remote->base.fate;
+    if (status == ATTUNE_OK || !kept->used ||
+        !(fate == MEASURER_HUNG || (fate == MEASURER_CRASHED && remote->worker.broke))) {
+        return status;
+    }
+    if (kept->ended) {
+        return status;
+    }
+    kept->ended = true;
+    remote->deaths--; /* one death for both */
+    return try_slot(remote, kind, slot, number, error);
 }
 
 static attune_status remote_drop(struct measurer *measurer, int slot, struct error *error)

@@ -3,7 +3,8 @@
  *
  * Times follow the kernels' names, twice_t100 takes 100 us. A kernel whose name holds `lateabort` or `latehang` does
  * that after so many timed launches, when it is a finalist; `lookabort` at its first timed launch; `stoponce` is
- * stopped then, as by an operator, by whoever makes the file $ATTUNE_TEST_ONCE; `grow` takes memory for ever.
+ * stopped then, as by an operator, by whoever makes the file $ATTUNE_TEST_ONCE, `killonce` killed when it is a
+ * finalist; `grow` takes memory for ever.
  */
 #include "autotune/measurer.h"
 #include "tests/autotune/scripted_device.h"
@@ -67,6 +68,10 @@ static attune_status launch(const struct driver *driver, int ordinal, const stru
         const char *once = getenv("ATTUNE_TEST_ONCE");
         if (strstr(kernel->name, "stoponce") != NULL && once != NULL && open(once, O_CREAT | O_EXCL, 0600) >= 0) {
             raise(SIGSTOP);
+        }
+        if (late && strstr(kernel->name, "killonce") != NULL && once != NULL &&
+            open(once, O_CREAT | O_EXCL, 0600) >= 0) {
+            raise(SIGKILL);
         }
         while (late && strstr(kernel->name, "latehang") != NULL) {
             pause();

@@ -255,9 +255,10 @@ static void an_end_from_outside_is_nobodys_fault(void **state)
 }
 
 /* a worker that is stopped looks like one that hangs: the candidate is asked about once more */
-static void a_stop_from_outside_is_nobodys_fault(void **state)
+static void stop_or_kill(void **state, const char *modes, const char *faultless)
 {
     struct place place;
+    char winner[64];
     struct tune_result result;
     struct error error = {0};
     char once[600];
@@ -265,18 +266,29 @@ static void a_stop_from_outside_is_nobodys_fault(void **state)
     assert_int_equal(path_join(once, sizeof once, place.folder, "once", NULL), ATTUNE_OK);
     assert_int_equal(setenv("ATTUNE_TEST_ONCE", once, 1), 0);
     use(TEST_BINARY_DIR "/tests/proof/scripted_measure");
-    attune_status status = tune(&place, *state, "t120 stoponce100 t110", (struct tune_options){0}, &result, &error);
+    attune_status status = tune(&place, *state, modes, (struct tune_options){0}, &result, &error);
     skip_without_compiler(status, &error);
     if (status != ATTUNE_OK) {
         fail_msg("%s", error.message);
     }
-    assert_int_equal(access(once, F_OK), 0); /* it was stopped */
-    assert_string_equal(result.record.candidate, "twice/plain mode=stoponce100");
-    expect(&result, "stoponce100", "timed", "");
+    assert_int_equal(access(once, F_OK), 0); /* it happened */
+    snprintf(winner, sizeof winner, "twice/plain mode=%s", faultless);
+    assert_string_equal(result.record.candidate, winner);
+    expect(&result, faultless, "timed", "");
     expect(&result, "t110", "timed", "");
     assert_int_equal(unsetenv("ATTUNE_TEST_ONCE"), 0);
     tune_result_free(&result);
     folder_remove(place.folder);
+}
+
+static void a_stop_from_outside_is_nobodys_fault(void **state)
+{
+    stop_or_kill(state, "t120 stoponce100 t110", "stoponce100");
+}
+
+static void a_kill_between_samples_is_nobodys_fault(void **state)
+{
+    stop_or_kill(state, "t120 killonce100 t110", "killonce100");
 }
 
 static void programs_that_are_no_workers_are_refused_by_name(void **state)
@@ -498,6 +510,7 @@ int main(void)
         cmocka_unit_test_teardown(a_lost_device_ends_the_run_with_what_there_is, use_the_usual),
         cmocka_unit_test_teardown(an_end_from_outside_is_nobodys_fault, use_the_usual),
         cmocka_unit_test_teardown(a_stop_from_outside_is_nobodys_fault, use_the_usual),
+        cmocka_unit_test_teardown(a_kill_between_samples_is_nobodys_fault, use_the_usual),
         cmocka_unit_test_teardown(programs_that_are_no_workers_are_refused_by_name, use_the_usual),
         cmocka_unit_test_teardown(none_keeps_candidates_in_the_process, use_the_usual),
         cmocka_unit_test_teardown(a_stop_ends_a_hanging_candidate_too, use_the_usual),
