@@ -37,7 +37,7 @@ struct round {
     bool *steady; /* the baseline's samples before and after it agree: nothing changed meanwhile */
 };
 
-static void compare(double before, double entry, double after, double *ratio, bool *steady)
+void measure_compare(double before, double entry, double after, double *ratio, bool *steady)
 {
     *steady = good(before) && good(after) && fabs(before - after) <= unsteady * fmin(before, after);
     if (good(entry) && (good(before) || good(after))) {
@@ -69,7 +69,7 @@ static attune_status take_round(const struct measure_source *source, const struc
             status = source->sample(source->data, baseline, &after, error);
         }
         if (status == ATTUNE_OK) {
-            compare(before, sample, after, &round->ratios[entry], &round->steady[entry]);
+            measure_compare(before, sample, after, &round->ratios[entry], &round->steady[entry]);
             before = after;
         }
         if (status == ATTUNE_OK && good(after)) {

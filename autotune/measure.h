@@ -54,6 +54,10 @@ attune_status measure_halving(const struct measure_source *source, int count, in
  * has a good sample. */
 int measure_choose(const struct measure_result *results, int count, int baseline, double tie);
 
+/* A sample between two of the yardstick: *ratio to them, left as it is where there is no time to compare; *steady when
+ * the yardstick's two agree within 5 %, so that nothing changed meanwhile. */
+void measure_compare(double before, double sample, double after, double *ratio, bool *steady);
+
 double median_of(double *values, int count); /* reorders values; 0 for count 0 */
 
 #endif

@@ -63,6 +63,18 @@ void tuning_drop_finalist(struct tuning *t, int index, const char *reason)
     t->finalist_count--;
 }
 
+bool tuning_part_with(struct tuning *t, int index, const char *reason)
+{
+    const enum measurer_fate fate = measurer_fate(t->measurer);
+    if (fate == MEASURER_LOST || fate == MEASURER_INTERRUPTED) {
+        t->device_dead |= fate == MEASURER_LOST;
+        t->stopped = true;
+        return false;
+    }
+    tuning_drop_finalist(t, index, reason);
+    return true;
+}
+
 /* Rounds, begun again without a finalist that fails. course->rounds 0: there were none, for want of time or device. */
 static void hold_rounds(struct tuning *t, struct measure_result *results, struct measure_course *course)
 {
@@ -80,13 +92,9 @@ static void hold_rounds(struct tuning *t, struct measure_result *results, struct
             return;
         }
         course->rounds = 0;
-        enum measurer_fate fate = measurer_fate(t->measurer);
-        if (fate == MEASURER_LOST || fate == MEASURER_INTERRUPTED) {
-            t->device_dead |= fate == MEASURER_LOST;
-            t->stopped = true;
+        if (!tuning_part_with(t, t->sampled, why.message)) {
             return;
         }
-        tuning_drop_finalist(t, t->sampled, why.message);
     }
 }
 

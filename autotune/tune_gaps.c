@@ -10,7 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-static const double unsteady = 0.05;
 enum { RATIOS_LEAST = 3 };
 
 void tuning_forget_gap(struct tuning *t, int slot)
@@ -22,19 +21,10 @@ static bool sample(struct tuning *t, int index, double *microseconds)
 {
     struct error why = {0};
     const attune_status status = measurer_sample(t->measurer, t->finalists[index].slot, microseconds, &why);
-    const enum measurer_fate fate = measurer_fate(t->measurer);
-    if (status != ATTUNE_OK && (fate == MEASURER_LOST || fate == MEASURER_INTERRUPTED)) {
-        t->device_dead |= fate == MEASURER_LOST;
-        t->stopped = true;
-    } else if (status != ATTUNE_OK) {
-        tuning_drop_finalist(t, index, why.message);
+    if (status != ATTUNE_OK) {
+        (void)tuning_part_with(t, index, why.message);
     }
     return status == ATTUNE_OK;
-}
-
-static bool is_time(double microseconds)
-{
-    return isfinite(microseconds) && microseconds > 0.0;
 }
 
 static void note_ratio(struct tuning *t, struct contender *finalist, double ratio)
@@ -52,7 +42,8 @@ static void note_ratio(struct tuning *t, struct contender *finalist, double rati
 bool tuning_use_gap(struct tuning *t)
 {
     struct gaps *gaps = &t->gaps;
-    double before, now, after;
+    double before, now, after, ratio = NAN;
+    bool steady = false;
     if (!t->facts.timed || !measurer_is_aside(t->measurer) || t->finalist_count < 2 || t->stopped) {
         return false;
     }
@@ -63,9 +54,11 @@ bool tuning_use_gap(struct tuning *t)
     const double begin = clock_seconds();
     const int index = 1 + gaps->turn++ % (t->finalist_count - 1);
     const int count = t->finalist_count;
-    if (sample(t, 0, &before) && sample(t, index, &now) && sample(t, 0, &after) && is_time(before) && is_time(now) &&
-        is_time(after) && fabs(before - after) <= unsteady * fmin(before, after)) {
-        note_ratio(t, &t->finalists[index], now / (0.5 * (before + after)));
+    if (sample(t, 0, &before) && sample(t, index, &now) && sample(t, 0, &after)) {
+        measure_compare(before, now, after, &ratio, &steady);
+    }
+    if (steady && !isnan(ratio)) {
+        note_ratio(t, &t->finalists[index], ratio);
         t->result->between_samples++;
     }
     t->result->between_seconds += clock_seconds() - begin;

@@ -186,7 +186,7 @@ static attune_status check(struct tuning *t, struct object_job *job, int place, 
         measurer_check(t->measurer, &object, HOST_ROUND_ROBIN, companions, patience, &verdict, &reason);
     enum measurer_fate fate = measurer_fate(t->measurer);
     counts->looks += fate != MEASURER_INTERRUPTED && fate != MEASURER_LOST;
-    if (status == ATTUNE_NO_MEMORY && measurer_fate(t->measurer) == MEASURER_WELL) {
+    if (status == ATTUNE_NO_MEMORY && fate == MEASURER_WELL) {
         tuning_set_outcome(outcome, "launch-failed", reason.message);
         return error_set(error, status, "%s", reason.message);
     }

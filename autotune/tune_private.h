@@ -138,6 +138,8 @@ void tuning_fail(struct tuning *t, const struct object_job *job, struct tune_out
 
 /* a right candidate whose kernel failed when it was sampled */
 void tuning_drop_finalist(struct tuning *t, int index, const char *reason);
+/* the same after a failed sample, unless the device or the run ended with it: false, and nobody is to blame */
+bool tuning_part_with(struct tuning *t, int index, const char *reason);
 /* *winner is an index into finalists, which may be none afterwards */
 attune_status tuning_hold_finals(struct tuning *t, int *winner, struct error *error);
 
