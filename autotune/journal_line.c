@@ -276,11 +276,9 @@ static bool read_field(const json_t *value, const struct line_field *field, void
 /* a name that was damaged on the way does not get the outcome of another */
 static bool id_fits(const struct tune_outcome *outcome)
 {
-    struct digest digest;
-    char hex[DIGEST_HEX_BYTES];
-    digest_of(outcome->candidate, strlen(outcome->candidate), &digest);
-    digest_hex(&digest, hex);
-    return strlen(outcome->id) == CANDIDATE_ID_BYTES - 1 && strncmp(outcome->id, hex, CANDIDATE_ID_BYTES - 1) == 0;
+    char id[CANDIDATE_ID_BYTES];
+    digest_short(outcome->candidate, id);
+    return strcmp(outcome->id, id) == 0;
 }
 
 bool journal_line_parse(const char *text, size_t length, enum journal_kind *kind, union journal_line *line)

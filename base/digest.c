@@ -61,6 +61,16 @@ void digest_hex(const struct digest *digest, char hex[DIGEST_HEX_BYTES])
     hex[DIGEST_HEX_BYTES - 1] = '\0';
 }
 
+void digest_short(const char *text, char id[DIGEST_SHORT_BYTES])
+{
+    struct digest digest;
+    char hex[DIGEST_HEX_BYTES];
+    digest_of(text, strlen(text), &digest);
+    digest_hex(&digest, hex);
+    memcpy(id, hex, DIGEST_SHORT_BYTES - 1);
+    id[DIGEST_SHORT_BYTES - 1] = '\0';
+}
+
 attune_status digest_from_hex(const char *hex, size_t length, struct digest *digest)
 {
     static const char digits[] = "0123456789abcdef";

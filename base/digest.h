@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DIGEST_BYTES = 32, DIGEST_HEX_BYTES = 65 };
+enum { DIGEST_BYTES = 32, DIGEST_HEX_BYTES = 65, DIGEST_SHORT_BYTES = 13 };
 
 struct digest {
     uint8_t bytes[DIGEST_BYTES];
@@ -24,6 +24,8 @@ void digest_field(struct digest_state *state, const void *bytes, size_t length);
 void digest_end(struct digest_state *state, struct digest *digest);
 void digest_of(const void *bytes, size_t length, struct digest *digest);
 void digest_hex(const struct digest *digest, char hex[DIGEST_HEX_BYTES]);
+/* the head of a text's digest, 12 hex digits: a candidate's id is that of its name */
+void digest_short(const char *text, char id[DIGEST_SHORT_BYTES]);
 /* of `length` characters; ATTUNE_INVALID for what digest_hex does not write */
 attune_status digest_from_hex(const char *hex, size_t length, struct digest *digest);
 

@@ -281,8 +281,6 @@ static int place_of(const struct choices *choices, const attune_plan_info *info)
 /* the best record as a plan, of a device that is not here: nothing is loaded */
 static attune_status take_best(const struct choices *choices, attune_plan_info *info)
 {
-    struct digest digest;
-    char hex[DIGEST_HEX_BYTES];
     if (choices->count == 0) {
         return ATTUNE_FORBIDDEN;
     }
@@ -295,13 +293,10 @@ static attune_status take_best(const struct choices *choices, attune_plan_info *
                                .winner_microseconds = record->winner_microseconds,
                                .default_microseconds = record->default_microseconds,
                                .stale = best->stale};
-    digest_of(record->candidate, strlen(record->candidate), &digest);
-    digest_hex(&digest, hex);
     snprintf(info->candidate, sizeof info->candidate, "%s", record->candidate);
-    snprintf(info->candidate_id, sizeof info->candidate_id, "%.*s", CANDIDATE_ID_BYTES - 1, hex);
+    digest_short(record->candidate, info->candidate_id);
     snprintf(info->compiler, sizeof info->compiler, "%s", record->compiler);
-    digest_hex(&record->object, hex);
-    snprintf(info->object, sizeof info->object, "%s", hex);
+    digest_hex(&record->object, info->object);
     return ATTUNE_OK;
 }
 

@@ -17,11 +17,6 @@ void candidate_format(const struct candidate *candidate, char text[CANDIDATE_TEX
 void candidate_id(const struct candidate *candidate, char id[CANDIDATE_ID_BYTES])
 {
     char text[CANDIDATE_TEXT_BYTES];
-    struct digest digest;
-    char hex[DIGEST_HEX_BYTES];
     candidate_format(candidate, text);
-    digest_of(text, strlen(text), &digest);
-    digest_hex(&digest, hex);
-    memcpy(id, hex, CANDIDATE_ID_BYTES - 1);
-    id[CANDIDATE_ID_BYTES - 1] = '\0';
+    digest_short(text, id);
 }

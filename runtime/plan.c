@@ -99,18 +99,13 @@ static attune_status bind_all(attune_plan *plan, struct error *error)
     return status;
 }
 
-/* the short id of a candidate is the head of its name's digest (generator: candidate_id) */
 static void describe(attune_plan *plan, const struct record *record, attune_rung rung, bool stale, const char *note)
 {
     attune_plan_info *info = &plan->info;
-    struct digest digest;
-    char hex[DIGEST_HEX_BYTES];
     info->size = sizeof *info;
     info->rung = rung;
     snprintf(info->candidate, sizeof info->candidate, "%s", record->candidate);
-    digest_of(record->candidate, strlen(record->candidate), &digest);
-    digest_hex(&digest, hex);
-    snprintf(info->candidate_id, sizeof info->candidate_id, "%.12s", hex);
+    digest_short(record->candidate, info->candidate_id);
     digest_hex(&record->object, info->object);
     snprintf(info->compiler, sizeof info->compiler, "%s", record->compiler);
     info->threads = record->launch.threads;

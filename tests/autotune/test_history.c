@@ -23,12 +23,8 @@
 static struct tune_outcome outcome_of(const char *name, const char *what, double microseconds, const char *reason)
 {
     struct tune_outcome outcome = {.microseconds = microseconds};
-    struct digest digest;
-    char hex[DIGEST_HEX_BYTES];
     snprintf(outcome.candidate, sizeof outcome.candidate, "t/a %s", name);
-    digest_of(outcome.candidate, strlen(outcome.candidate), &digest);
-    digest_hex(&digest, hex);
-    snprintf(outcome.id, sizeof outcome.id, "%.12s", hex);
+    digest_short(outcome.candidate, outcome.id);
     snprintf(outcome.outcome, sizeof outcome.outcome, "%s", what);
     snprintf(outcome.reason, sizeof outcome.reason, "%s", reason);
     return outcome;

@@ -50,12 +50,8 @@ static void assert_same_outcome(const struct tune_outcome *a, const struct tune_
 static struct tune_outcome outcome_of(const char *candidate, const char *what, double microseconds)
 {
     struct tune_outcome outcome = {.microseconds = microseconds, .registers = -1};
-    struct digest digest;
-    char hex[DIGEST_HEX_BYTES];
-    digest_of(candidate, strlen(candidate), &digest);
-    digest_hex(&digest, hex);
     snprintf(outcome.candidate, sizeof outcome.candidate, "%s", candidate);
-    snprintf(outcome.id, sizeof outcome.id, "%.12s", hex);
+    digest_short(candidate, outcome.id);
     snprintf(outcome.outcome, sizeof outcome.outcome, "%s", what);
     return outcome;
 }

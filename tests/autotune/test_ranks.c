@@ -259,12 +259,8 @@ struct journals {
 
 static void name(int place, char *candidate, char id[CANDIDATE_ID_BYTES])
 {
-    struct digest digest;
-    char hex[DIGEST_HEX_BYTES];
     sprintf(candidate, "family/template n=%d", place);
-    digest_of(candidate, strlen(candidate), &digest);
-    digest_hex(&digest, hex);
-    snprintf(id, CANDIDATE_ID_BYTES, "%.12s", hex);
+    digest_short(candidate, id);
 }
 
 static void prepare(struct journals *all)

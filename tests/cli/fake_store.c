@@ -82,12 +82,10 @@ static void outcome_of(const struct fake_run *run, int index, struct tune_outcom
 {
     static const char *const kinds[] = {"wrong", "resources", "compile-error", "hung", "crashed", "launch-failed"};
     struct digest digest;
-    char hex[DIGEST_HEX_BYTES];
     *what = (struct tune_outcome){.registers = 40 + 8 * (index * 7 % 23), .shared_bytes = 4096 * (1 + index % 11)};
     fake_candidate(index, what->candidate);
     digest_of(what->candidate, strlen(what->candidate), &digest);
-    digest_hex(&digest, hex);
-    snprintf(what->id, sizeof what->id, "%.12s", hex);
+    digest_short(what->candidate, what->id);
     snprintf(what->outcome, sizeof what->outcome, "%s", run->fastest > 0 ? "slower" : "right");
     what->microseconds = run->fastest > 0 ? time_of(index, run->fastest, &digest) : 0;
     what->spread = what->microseconds * 0.002;

@@ -13,12 +13,8 @@
 static void write_outcome(struct journal *journal, const char *candidate, const char *what, double microseconds)
 {
     struct tune_outcome outcome = {.microseconds = microseconds, .registers = -1};
-    struct digest digest;
-    char hex[DIGEST_HEX_BYTES];
-    digest_of(candidate, strlen(candidate), &digest);
-    digest_hex(&digest, hex);
     snprintf(outcome.candidate, sizeof outcome.candidate, "%s", candidate);
-    snprintf(outcome.id, sizeof outcome.id, "%.12s", hex);
+    digest_short(candidate, outcome.id);
     snprintf(outcome.outcome, sizeof outcome.outcome, "%s", what);
     journal_write_outcome(journal, JOURNAL_FIRST, &outcome);
 }
