@@ -98,7 +98,7 @@ const char *generator_target_name(struct generator *generator, int index)
 static int read_facts(lua_State *L)
 {
     struct call *call = lua_touserdata(L, 1);
-    push_target(L, call->generator, call->target);
+    push_target_description(L, call->generator, call->target);
     *(json_t **)call->result = value_to_json(L, -1);
     return 0;
 }

@@ -63,8 +63,10 @@ const struct schema *generator_schema(struct generator *generator, const char *f
 attune_status generator_params(struct generator *generator, const char *family, const struct problem *problem,
                                const struct target *target, json_t **json, struct error *error);
 
-/* the facts row of a target as JSON (wave, lds_bytes, lds_banks, registers, ... sources); ATTUNE_UNSUPPORTED for a
- * target without facts: the message lists those there are. New reference. */
+/* the facts row of a target as JSON (wave, lds_bytes, lds_banks, registers, ...), with "lds", the rule named by
+ * lds_rule:
+ * {"name","banks","status","source","note","read":{"4":[[lane...]...],"8","16"},"write","known"}. ATTUNE_UNSUPPORTED
+ * for a target without facts: the message lists those there are. New reference. */
 attune_status generator_target_facts(struct generator *generator, const struct target *target, json_t **json,
                                      struct error *error);
 int generator_target_count(struct generator *generator);

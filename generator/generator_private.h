@@ -84,6 +84,7 @@ struct generator {
     int imports;                           /* Lua table: "origin:name" -> result */
     const struct family *importing;        /* whose folder import() prefers */
     int targets_find;                      /* Lua: targets.find */
+    int targets_describe;                  /* Lua: targets.describe */
     int target_count;
     char (*target_names)[TARGET_TEXT_BYTES];
     int facts;     /* Lua table: processor -> read-only row */
@@ -123,6 +124,8 @@ void values_load_targets(lua_State *L, struct generator *generator);
 void push_candidate(lua_State *L, struct generator *generator);
 void push_problem(lua_State *L, struct generator *generator, const struct problem *problem);
 void push_target(lua_State *L, struct generator *generator, const struct target *target);
+/* the facts with where they are from and the whole LDS rule: for people and tools, not for templates */
+void push_target_description(lua_State *L, struct generator *generator, const struct target *target);
 /* the JSON value as Lua's own tables, null as nil; inside. Raises for what is nested deeper than JSON_DEPTH_MAX */
 enum { JSON_DEPTH_MAX = 12 };
 void push_json(lua_State *L, const json_t *value);

@@ -109,19 +109,35 @@ void push_problem(lua_State *L, struct generator *generator, const struct proble
 
 /* ---- t ---- */
 
-void values_load_targets(lua_State *L, struct generator *generator)
+/* load_own(name): what generator/lua/NAME.lua returns; each file gets load_own itself as its argument */
+static int load_own(lua_State *L)
 {
+    char name[128];
+    snprintf(name, sizeof name, "%s.lua", luaL_checkstring(L, 1));
     const struct embedded_file *file = attune_embedded_lua;
-    while (file->name != NULL && strcmp(file->name, "targets.lua") != 0) {
+    while (file->name != NULL && strcmp(file->name, name) != 0) {
         file++;
     }
     if (file->name == NULL) {
-        sandbox_raise(L, ATTUNE_INTERNAL, "generator/lua/targets.lua is not embedded");
+        sandbox_raise(L, ATTUNE_INTERNAL, "generator/lua/%s is not embedded", name);
     }
-    sandbox_load(L, (const char *)file->bytes, file->length, "generator/lua/targets.lua");
-    lua_call(L, 0, 1);
+    char path[160];
+    snprintf(path, sizeof path, "generator/lua/%s", name);
+    sandbox_load(L, (const char *)file->bytes, file->length, path);
+    lua_pushcfunction(L, load_own);
+    lua_call(L, 1, 1);
+    return 1;
+}
+
+void values_load_targets(lua_State *L, struct generator *generator)
+{
+    lua_pushcfunction(L, load_own);
+    lua_pushliteral(L, "targets");
+    lua_call(L, 1, 1);
     lua_getfield(L, -1, "find");
     generator->targets_find = luaL_ref(L, LUA_REGISTRYINDEX);
+    lua_getfield(L, -1, "describe");
+    generator->targets_describe = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_getfield(L, -1, "names");
     int count = (int)luaL_len(L, -1);
     generator->target_names = calloc((size_t)count + 1, sizeof *generator->target_names);
@@ -166,6 +182,15 @@ void push_target(lua_State *L, struct generator *generator, const struct target 
     lua_pushvalue(L, -1);
     lua_setfield(L, -3, target->processor);
     lua_remove(L, -2);
+}
+
+void push_target_description(lua_State *L, struct generator *generator, const struct target *target)
+{
+    push_target(L, generator, target); /* raises for one without facts */
+    lua_pop(L, 1);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, generator->targets_describe);
+    lua_pushstring(L, target->processor);
+    lua_call(L, 1, 1);
 }
 
 /* ---- JSON ---- */

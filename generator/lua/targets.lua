@@ -28,6 +28,9 @@
 -- Sources: AMD's ISA manuals (Vega, Vega 7nm, CDNA 1-4, RDNA 1-4), LLVM's AMDGPU usage guide, CUDA C++ programming guide's
 -- table of technical specifications per compute capability.
 
+local load_own = ...
+local lds_rules = load_own("lds_rules")
+
 local fields = {
     "wave", "lds_bytes", "unit_lds_bytes", "lds_banks", "registers", "unit_registers", "simds", "fp32_lanes", "max_threads",
     "max_waves", "dot2", "dot2_bf16", "mix_fma", "matrix", "matrix_level", "wgmma", "async_copy", "direct_lds", "lds_rule",
@@ -42,8 +45,8 @@ local table_of_targets = {
     { "amd", "gfx900",      64,   64 * K,   64 * K,   32,  256, 64 * K,   4,    64,  1024,   40,   no,  no,  no,  "none",      0,   no,   0,    4,     "gcn" },
     { "amd", "gfx906",      64,   64 * K,   64 * K,   32,  256, 64 * K,   4,    64,  1024,   40,   yes, no,  yes, "none",      0,   no,   0,    4,     "gcn" },
     { "amd", "gfx908",      64,   64 * K,   64 * K,   32,  256, 64 * K,   4,    64,  1024,   40,   yes, no,  yes, "mfma",      1,   no,   0,    4,     "gcn" },
-    { "amd", "gfx90a",      64,   64 * K,   64 * K,   32,  512, 128 * K,  4,    64,  1024,   32,   yes, no,  yes, "mfma",      2,   no,   0,    4,     "cdna" },
-    { "amd", "gfx942",      64,   64 * K,   64 * K,   32,  512, 128 * K,  4,    64,  1024,   32,   yes, no,  yes, "mfma",      3,   no,   0,    4,     "cdna" },
+    { "amd", "gfx90a",      64,   64 * K,   64 * K,   32,  512, 128 * K,  4,    64,  1024,   32,   yes, no,  yes, "mfma",      2,   no,   0,    4,     "gcn" },
+    { "amd", "gfx942",      64,   64 * K,   64 * K,   32,  512, 128 * K,  4,    64,  1024,   32,   yes, no,  yes, "mfma",      3,   no,   0,    4,     "cdna3" },
     { "amd", "gfx950",      64,   160 * K,  160 * K,  64,  512, 128 * K,  4,    64,  1024,   32,   yes, yes, yes, "mfma",      4,   no,   0,    16,    "cdna4" },
     { "amd", "gfx1010",     32,   64 * K,   64 * K,   32,  256, 64 * K,   2,    64,  1024,   40,   no,  no,  yes, "none",      0,   no,   0,    4,     "rdna" },
     { "amd", "gfx1011",     32,   64 * K,   64 * K,   32,  256, 64 * K,   2,    64,  1024,   40,   yes, no,  yes, "none",      0,   no,   0,    4,     "rdna" },
@@ -101,4 +104,25 @@ local function find(name)
     return row
 end
 
-return { names = names, fields = fields, find = find }
+-- a rule whose widths are texts: JSON has no other keys
+local function by_text(rule)
+    local copy = {}
+    for _, key in ipairs({ "name", "banks", "status", "source", "note" }) do
+        copy[key] = rule[key]
+    end
+    local function widths(of)
+        return { ["4"] = of[4], ["8"] = of[8], ["16"] = of[16] }
+    end
+    copy.read, copy.write = widths(rule.read), widths(rule.write)
+    copy.known = { read = widths(rule.known.read), write = widths(rule.known.write) }
+    return copy
+end
+
+-- the row with all that people and tools want to know beside it
+local function describe(name)
+    local row = find(name)
+    row.lds = by_text(lds_rules[row.lds_rule])
+    return row
+end
+
+return { names = names, fields = fields, find = find, describe = describe }
