@@ -294,6 +294,7 @@ static attune_status host_run(const struct driver *driver, int ordinal, const st
         .threads = launch->threads,
         .wave = (uint32_t)resources->wave_size,
         .arguments = launch->arguments,
+        .trace = host_device_trace(),
     };
     attune_status status = host_device_schedule(&run.schedule, error);
     if (status == ATTUNE_OK) {

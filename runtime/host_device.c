@@ -83,6 +83,39 @@ uint8_t host_device_shared_fill(void)
     return atomic_load(&shared_fill);
 }
 
+/* ------------------------------------------------------------------------------------------------ trace */
+
+/* of later launches by this thread; a launch reads it once, before it begins */
+static _Thread_local struct host_trace *chosen_trace;
+
+void host_device_set_trace(struct host_trace *trace)
+{
+    chosen_trace = trace;
+}
+
+struct host_trace *host_device_trace(void)
+{
+    return chosen_trace;
+}
+
+/* Blocks from the grid's first to its last, evenly, as many as the trace wants; in order, by this thread alone. */
+static bool run_traced(struct host_team *team, const struct host_launch *launch, struct host_launch_order *order,
+                       uint64_t blocks, char failure[HOST_FAILURE_BYTES])
+{
+    struct host_trace *trace = launch->trace;
+    const uint64_t wanted = trace->blocks_max > 0 && trace->blocks_max < blocks ? trace->blocks_max : blocks;
+    trace->grid_blocks = blocks;
+    for (trace->blocks = 0; trace->blocks < wanted; trace->blocks++) {
+        const uint64_t i = trace->blocks;
+        const uint64_t block =
+            wanted == 1 ? 0 : (blocks - 1) / (wanted - 1) * i + (blocks - 1) % (wanted - 1) * i / (wanted - 1);
+        if (!host_team_run(team, launch, order, block, (uint32_t)i, failure)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* ------------------------------------------------------------------------------------------------ pool */
 
 struct job {
@@ -155,7 +188,7 @@ static void job_work(struct job *job, struct host_team *team)
             return;
         }
         char failure[HOST_FAILURE_BYTES];
-        if (host_team_run(team, job->launch, &job->order, block, failure)) {
+        if (host_team_run(team, job->launch, &job->order, block, 0, failure)) {
             continue;
         }
         /* every lower block was claimed before and ends by itself: the lowest failure is always the one reported */
@@ -306,11 +339,15 @@ attune_status host_device_run(const struct host_launch *launch, struct error *er
 #ifdef HOST_FIBER_THREAD
     __tsan_release(&job.order.start);
 #endif
-    bool alone = job.blocks == 1;
+    bool alone = job.blocks == 1 || launch->trace != NULL;
     if (!alone) {
         job_publish(&job);
     }
-    job_work(&job, holder->team);
+    if (launch->trace != NULL) {
+        atomic_store(&job.failed, !run_traced(holder->team, launch, &job.order, job.blocks, job.failure));
+    } else {
+        job_work(&job, holder->team);
+    }
     if (!alone) {
         job_withdraw(&job);
     }

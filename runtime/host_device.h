@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/launch.h"
+#include "runtime/host_trace.h"
 
 #include <stdint.h>
 
@@ -46,6 +47,9 @@ struct host_api {
     void (*collective)(uint32_t site, const void *in, uint32_t in_bytes, void *out, uint32_t out_bytes,
                        void (*compute)(const void *ins, void *outs, uint32_t lanes));
     void (*fail)(const char *message); /* does not return to the kernel: the launch fails with this text */
+    /* Kernels compiled with ATTUNE_TRACE_LDS: this lane's access of `bytes` bytes, of an enum host_access, asked for at
+     * a line. What is no shared memory of the block, and all where nobody listens, is passed over. */
+    void (*access)(uint32_t line, const void *address, uint32_t bytes, uint32_t kind);
 };
 
 /* the symbol a host object exports: runs one thread of the block with the packed arguments */
@@ -62,6 +66,7 @@ struct host_launch {
     uint32_t wave;
     const void *arguments;
     enum host_schedule schedule;
+    struct host_trace *trace; /* NULL: nobody listens */
 };
 attune_status host_device_run(const struct host_launch *launch, struct error *error);
 

@@ -28,11 +28,13 @@ struct fiber {
     struct wave *wave; /* of the current launch */
     uint32_t thread;
     enum fiber_state state;
-    uint32_t site;   /* where it waits */
-    uint32_t value;  /* shuffle: what this lane offers */
-    uint32_t source; /* shuffle: whose value it wants */
-    uint32_t result; /* shuffle: written when the operation completes */
-    bool made;       /* its context is parked at fiber_main's switch, or fresh */
+    uint32_t site;          /* where it waits */
+    uint32_t value;         /* shuffle: what this lane offers */
+    uint32_t source;        /* shuffle: whose value it wants */
+    uint32_t result;        /* shuffle: written when the operation completes */
+    bool made;              /* its context is parked at fiber_main's switch, or fresh */
+    uint32_t meetings;      /* operations of its wave since the last barrier */
+    uint32_t wave_barriers; /* of its wave in this block */
 };
 
 typedef void (*collective_compute)(const void *ins, void *outs, uint32_t lanes);
@@ -77,6 +79,10 @@ struct host_team {
 
     struct shared_array *shared;
     size_t shared_count, shared_capacity;
+
+    struct host_trace_log log;
+    uint32_t traced;   /* blocks told before */
+    uint32_t barriers; /* completed in this block */
 
     bool failed;
     char *failure; /* HOST_FAILURE_BYTES, the caller's */
@@ -192,8 +198,13 @@ static void api_barrier(uint32_t site)
     if (team->at_barrier == team->launch->threads) {
         team->at_barrier = 0;
         team->barrier_generation++;
+        if (team->launch->trace != NULL) {
+            host_trace_flush(&team->log, team->launch->trace, team->traced, team->launch->wave);
+        }
+        team->barriers++;
         for (uint32_t i = 0; i < team->launch->threads; i++) {
             team->fibers[i]->state = FIBER_READY;
+            team->fibers[i]->meetings = 0;
         }
         /* the schedule decides who goes first */
         host_context_switch(&fiber->context, &team->scheduler);
@@ -294,6 +305,8 @@ static void wave_release(struct host_team *team, struct wave *wave)
 static void wave_arrive(struct fiber *fiber, struct wave *wave)
 {
     struct host_team *team = fiber->team;
+    fiber->meetings++;
+    fiber->wave_barriers += wave->operation == WAVE_BARRIER;
     wave->arrived++;
     if (wave->arrived < wave->lanes) {
         wait_as(fiber, FIBER_AT_WAVE, wave->site);
@@ -412,6 +425,33 @@ static void shared_free(struct host_team *team)
     team->shared_count = 0;
 }
 
+static void api_access(uint32_t line, const void *address, uint32_t bytes, uint32_t kind)
+{
+    struct fiber *fiber = current;
+    struct host_team *team = fiber->team;
+    uint64_t base = 0;
+    for (size_t i = 0; i < team->shared_count && team->launch->trace != NULL; i++) {
+        const struct shared_array *array = &team->shared[i];
+        uint64_t within = (uint64_t)((uintptr_t)address - (uintptr_t)array->data);
+        if (within >= array->bytes) {
+            base += (array->bytes + 15) / 16 * 16;
+            continue;
+        }
+        const struct host_trace_event event = {.wave = fiber->wave->first,
+                                               .lane = fiber->thread - fiber->wave->first,
+                                               .interval = team->barriers + fiber->wave_barriers,
+                                               .meeting = fiber->meetings,
+                                               .line = line,
+                                               .kind = kind,
+                                               .bytes = bytes,
+                                               .offset = (uint32_t)(base + within)};
+        if (kind >= HOST_ACCESS_KINDS || !host_trace_add(&team->log, &event)) {
+            fail_fiber(fiber, "line %u: an access of kind %u cannot be traced: no such kind, or no memory", line, kind);
+        }
+        return;
+    }
+}
+
 static void api_fail(const char *message)
 {
     fail_fiber(current, "%s", message);
@@ -428,6 +468,7 @@ static const struct host_api api = {
     .shared = api_shared,
     .collective = api_collective,
     .fail = api_fail,
+    .access = api_access,
 };
 
 /* ------------------------------------------------------------------------------------------------ scheduling */
@@ -555,6 +596,8 @@ static void team_begin(struct host_team *team, uint64_t block)
     team->returned = 0;
     team->at_barrier = 0;
     team->failed = false;
+    team->barriers = 0;
+    team->log.count = 0;
     team->wave_count = (launch->threads + launch->wave - 1) / launch->wave;
     for (uint32_t w = 0; w < team->wave_count; w++) {
         struct wave *wave = &team->waves[w];
@@ -565,6 +608,7 @@ static void team_begin(struct host_team *team, uint64_t block)
     for (uint32_t i = 0; i < launch->threads; i++) {
         struct fiber *fiber = team->fibers[i];
         fiber->state = FIBER_READY;
+        fiber->meetings = fiber->wave_barriers = 0;
         fiber->wave = &team->waves[i / launch->wave];
         if (!fiber->made) {
             /* cannot fail: the stack is mapped since host_team_reserve */
@@ -575,12 +619,13 @@ static void team_begin(struct host_team *team, uint64_t block)
 }
 
 bool host_team_run(struct host_team *team, const struct host_launch *launch, struct host_launch_order *order,
-                   uint64_t block, char failure[HOST_FAILURE_BYTES])
+                   uint64_t block, uint32_t traced, char failure[HOST_FAILURE_BYTES])
 {
     assert(launch->threads <= team->fiber_count);
     team->launch = launch;
     team->launch_order = order;
     team->failure = failure;
+    team->traced = traced;
     host_context_adopt(&team->scheduler);
     team_begin(team, block);
     while (team->returned < launch->threads && !team->failed) {
@@ -593,6 +638,8 @@ bool host_team_run(struct host_team *team, const struct host_launch *launch, str
     current = NULL;
     if (team->failed) {
         team_abandon(team);
+    } else if (launch->trace != NULL) {
+        host_trace_flush(&team->log, launch->trace, traced, launch->wave);
     }
     host_sync_acquire(&order->end);
     shared_free(team);
@@ -632,6 +679,7 @@ void host_team_destroy(struct host_team *team)
     }
     shared_free(team);
     free(team->shared);
+    free(team->log.events);
     for (uint32_t w = 0; w < HOST_MAX_THREADS; w++) {
         free(team->waves[w].ins);
         free(team->waves[w].outs);

@@ -21,10 +21,11 @@ struct host_launch_order {
     char start, end;
 };
 
-/* Run block number `block` (x fastest) of the launch to its end. false: a strict check fired and `failure` says what,
- * where; the block's fibers are abandoned, its shared arrays are freed, and the team is ready for another block. */
+/* Run block number `block` (x fastest) of the launch to its end; `traced` blocks were told to its trace before. false:
+ * a strict check fired and `failure` says what, where; the block's fibers are abandoned, its shared arrays are freed,
+ * and the team is ready for another block. */
 bool host_team_run(struct host_team *team, const struct host_launch *launch, struct host_launch_order *order,
-                   uint64_t block, char failure[HOST_FAILURE_BYTES]);
+                   uint64_t block, uint32_t traced, char failure[HOST_FAILURE_BYTES]);
 
 /* enough stacks for `threads`; false without memory */
 bool host_team_reserve(struct host_team *team, uint32_t threads);

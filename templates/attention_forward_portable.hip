@@ -529,15 +529,15 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
             for (int n = 0; n < KEYS; n += 2) {
                 const int word = lane + LANES * (n / 2);
-                p_tile[chunk_at<P_PITCH>(split * BLOCK_Q + row_group + ROW_GROUPS * i, word / 4) + word % 4] =
-                    pack_elements<v_type>(score[i][n], score[i][n + 1]);
+                store_word(p_tile + chunk_at<P_PITCH>(split * BLOCK_Q + row_group + ROW_GROUPS * i, word / 4) + word % 4,
+                           pack_elements<v_type>(score[i][n], score[i][n + 1]));
             }
 % else
 #pragma unroll
             for (int n = 0; n < KEYS; ++n) {
                 const int word = lane + LANES * n;
-                p_tile[chunk_at<P_PITCH>(split * BLOCK_Q + row_group + ROW_GROUPS * i, word / 4) + word % 4] =
-                    float_bits(score[i][n]);
+                store_word(p_tile + chunk_at<P_PITCH>(split * BLOCK_Q + row_group + ROW_GROUPS * i, word / 4) + word % 4,
+                           float_bits(score[i][n]));
             }
 % end
 % if c.kv_buffers == 1 then
@@ -604,12 +604,12 @@ ${kernel.shared(t, d.shared)}
         for (int i = 0; i < TILE_Q; ++i) {
             u32 *const slot = k_tile + ((split - 1) * BLOCK_Q + row_group + ROW_GROUPS * i) * MERGE_PITCH;
             if (lane == 0) {
-                slot[0] = float_bits(row_max[i]);
-                slot[1] = float_bits(row_sum[i]);
+                store_word(slot, float_bits(row_max[i]));
+                store_word(slot + 1, float_bits(row_sum[i]));
             }
 #pragma unroll
             for (int column = 0; column < COLUMNS; ++column)
-                slot[2 + lane + LANES * column] = float_bits(output[i][column]);
+                store_word(slot + 2 + lane + LANES * column, float_bits(output[i][column]));
         }
     }
     barrier();
@@ -619,14 +619,14 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
         for (int i = 0; i < TILE_Q; ++i) {
             const u32 *const slot = k_tile + (other * BLOCK_Q + row_group + ROW_GROUPS * i) * MERGE_PITCH;
-            const float other_max = bits_float(slot[0]), both_max = maximum(row_max[i], other_max);
+            const float other_max = bits_float(load_word(slot)), both_max = maximum(row_max[i], other_max);
             const float origin = both_max == -INFINITY_FLOAT ? 0.0f : both_max;
             const float rescale = exp2_fast(row_max[i] - origin), other_rescale = exp2_fast(other_max - origin);
             row_max[i] = both_max;
-            row_sum[i] = fused(bits_float(slot[1]), other_rescale, row_sum[i] * rescale);
+            row_sum[i] = fused(bits_float(load_word(slot + 1)), other_rescale, row_sum[i] * rescale);
 #pragma unroll
             for (int column = 0; column < COLUMNS; ++column)
-                output[i][column] = fused(bits_float(slot[2 + lane + LANES * column]), other_rescale,
+                output[i][column] = fused(bits_float(load_word(slot + 2 + lane + LANES * column)), other_rescale,
                                           output[i][column] * rescale);
         }
 % end

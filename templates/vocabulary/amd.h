@@ -151,6 +151,8 @@ template <> device_function void store_words<4>(void *to, const u32 *from)
 {
     *(word_quad *)to = word_quad{from[0], from[1], from[2], from[3]};
 }
+device_function u32 load_word(const void *from) { return *(const u32 *)from; }
+device_function void store_word(void *to, u32 word) { *(u32 *)to = word; }
 
 /* ---- waves and blocks ---- */
 #define barrier() block_barrier_now()

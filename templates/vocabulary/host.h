@@ -28,6 +28,7 @@ struct host_api {
     void (*collective)(u32 site, const void *in, u32 in_bytes, void *out, u32 out_bytes,
                        void (*compute)(const void *ins, void *outs, u32 lanes));
     void (*fail)(const char *message);
+    void (*access)(u32 line, const void *address, u32 bytes, u32 kind);
 };
 
 /* the ELF note by which an object tells its resources */
@@ -49,7 +50,23 @@ struct host_note_section {
 };
 
 #define device_function inline __attribute__((always_inline))
+
+/* With ATTUNE_TRACE_LDS every access of shared memory is told to the host device, with the line that asked for it. */
+#ifdef ATTUNE_TRACE_LDS
+static const host_api *host_traced; /* nothing is shared before the kernel has a shared array */
+#define shared_array(bytes) (host_traced = api, api->shared(__COUNTER__, bytes))
+#define HOST_LINE , u32 line = __builtin_LINE()
+device_function void host_tell(u32 line, const void *address, u32 bytes, u32 kind)
+{
+    if (host_traced)
+        host_traced->access(line, address, bytes, kind);
+}
+#else
 #define shared_array(bytes) api->shared(__COUNTER__, bytes)
+#define HOST_LINE
+#define host_tell(line, address, bytes, kind) ((void)0)
+#endif
+enum { HOST_READ, HOST_WRITE, HOST_ROWS, HOST_COPY };
 
 /* ---- bits and elements ---- */
 device_function u32 float_bits(float value)
@@ -177,18 +194,30 @@ struct words4 {
 template <int WORDS> struct alignas(4 * WORDS) aligned_words {
     u32 word[WORDS];
 };
-template <int WORDS> device_function void load_words(u32 *to, const void *from)
+template <int WORDS> device_function void load_words(u32 *to, const void *from HOST_LINE)
 {
+    host_tell(line, from, 4 * WORDS, HOST_READ);
     const aligned_words<WORDS> loaded = *(const aligned_words<WORDS> *)from;
     for (int i = 0; i < WORDS; ++i)
         to[i] = loaded.word[i];
 }
-template <int WORDS> device_function void store_words(void *to, const u32 *from)
+template <int WORDS> device_function void store_words(void *to, const u32 *from HOST_LINE)
 {
+    host_tell(line, to, 4 * WORDS, HOST_WRITE);
     aligned_words<WORDS> stored;
     for (int i = 0; i < WORDS; ++i)
         stored.word[i] = from[i];
     *(aligned_words<WORDS> *)to = stored;
+}
+device_function u32 load_word(const void *from HOST_LINE)
+{
+    host_tell(line, from, 4, HOST_READ);
+    return *(const u32 *)from;
+}
+device_function void store_word(void *to, u32 word HOST_LINE)
+{
+    host_tell(line, to, 4, HOST_WRITE);
+    *(u32 *)to = word;
 }
 
 /* ---- other threads: functions first, since the macros take their names ---- */
