@@ -399,9 +399,10 @@ mutant { kind = "wrong merge", name = "maximum", where = splits, says = "the mer
 mutant { kind = "wrong merge", name = "last split", where = splits, says = "the last split is not taken in",
     edits = { { "other < KEY_SPLITS - 1", "other < KEY_SPLITS - 2" } } }
 mutant { kind = "wrong merge", name = "sum", where = splits, says = "the other's sum is not taken in",
-    edits = { { "fused(bits_float(slot[1]), other_rescale, row_sum[i] * rescale)", "row_sum[i] * rescale" } } }
+    edits = { { "fused(bits_float(load_word(slot + 1)), other_rescale, row_sum[i] * rescale)", "row_sum[i] * rescale" } } }
 mutant { kind = "wrong merge", name = "columns", where = splits, says = "columns are read in another order than written",
-    edits = { { "fused(bits_float(slot[2 + lane + LANES * column])", "fused(bits_float(slot[2 + COLUMNS * lane + column])" } },
+    edits = { { "fused(bits_float(load_word(slot + 2 + lane + LANES * column))",
+                "fused(bits_float(load_word(slot + 2 + COLUMNS * lane + column))" } },
     equivalent_where = function(_, _, d) return d.COLUMNS == 1 end, equivalent = "one column a lane: both orders are one" }
 mutant { kind = "wrong merge", name = "split's keys", where = splits, says = "every split takes the first one's keys",
     edits = { { "chunk_at<K_PITCH>(split * SPLIT_KEYS + lane", "chunk_at<K_PITCH>(lane" } } }

@@ -100,7 +100,12 @@ static void every_block_of_a_grid_runs_once(void **state)
     (void)state;
     memset(out, 0, sizeof out);
     struct kernel_arguments arguments = {in, out, 0, 0};
-    struct host_launch launch = {entry(wave32, "blocks"), {5, 3, 2}, 1, 32, &arguments, HOST_GREEDY};
+    struct host_launch launch = {.entry = entry(wave32, "blocks"),
+                                 .grid = {5, 3, 2},
+                                 .threads = 1,
+                                 .wave = 32,
+                                 .arguments = &arguments,
+                                 .schedule = HOST_GREEDY};
     struct error error;
     assert_int_equal(host_device_run(&launch, &error), ATTUNE_OK);
     for (int i = 0; i < 30; i++) {
@@ -310,7 +315,7 @@ static void wrong_launches_are_refused(void **state)
 {
     (void)state;
     struct error error;
-    struct host_launch good = {entry(wave32, "copy"), {1, 1, 1}, 32, 32, NULL, HOST_ROUND_ROBIN};
+    struct host_launch good = {.entry = entry(wave32, "copy"), .grid = {1, 1, 1}, .threads = 32, .wave = 32};
     struct host_launch bad = good;
     bad.threads = 1025;
     assert_int_equal(host_device_run(&bad, &error), ATTUNE_INVALID);
