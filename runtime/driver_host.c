@@ -295,6 +295,7 @@ static attune_status host_run(const struct driver *driver, int ordinal, const st
         .wave = (uint32_t)resources->wave_size,
         .arguments = launch->arguments,
         .trace = host_device_trace(),
+        .target = resources->target,
     };
     attune_status status = host_device_schedule(&run.schedule, error);
     if (status == ATTUNE_OK) {

@@ -33,7 +33,7 @@ uint8_t host_device_shared_fill(void);
  * `site` is the call site's __COUNTER__. All are called on a fiber. Versioned: size first. */
 struct host_api {
     uint32_t size;
-    uint32_t version; /* 1 */
+    uint32_t version; /* 2 */
     uint32_t (*thread_index)(void);
     uint32_t (*block_index)(int dimension);
     void (*barrier)(uint32_t site);                                           /* whole block */
@@ -50,6 +50,9 @@ struct host_api {
     /* Kernels compiled with ATTUNE_TRACE_LDS: this lane's access of `bytes` bytes, of an enum host_access, asked for at
      * a line. What is no shared memory of the block, and all where nobody listens, is passed over. */
     void (*access)(uint32_t line, const void *address, uint32_t bytes, uint32_t kind);
+    /* since version 2: a matrix instruction of the whole wave, `operation` an enum host_matrix of
+     * runtime/host_matrix.h; c (fp32, overwritten with the result), a, b: this lane's registers */
+    void (*matrix)(uint32_t site, uint32_t operation, float *c, const uint32_t *a, const uint32_t *b);
 };
 
 /* the symbol a host object exports: runs one thread of the block with the packed arguments */
@@ -67,6 +70,8 @@ struct host_launch {
     const void *arguments;
     enum host_schedule schedule;
     struct host_trace *trace; /* NULL: nobody listens */
+    const char *target; /* what is emulated, as in the object's note; NULL: the host itself. Decides only what matrix
+                         * instructions do with subnormal numbers. Until the launch ends */
 };
 attune_status host_device_run(const struct host_launch *launch, struct error *error);
 

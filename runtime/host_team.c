@@ -12,6 +12,7 @@
 #include "runtime/host_team.h"
 
 #include "runtime/host_fiber.h"
+#include "runtime/host_matrix.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -19,8 +20,8 @@
 #include <stdlib.h>
 
 enum fiber_state { FIBER_READY, FIBER_AT_BARRIER, FIBER_AT_WAVE, FIBER_RETURNED };
-enum wave_operation { WAVE_BARRIER, WAVE_SHUFFLE, WAVE_COLLECTIVE };
-static const char *const operation_names[] = {"wave barrier", "shuffle", "wave collective"};
+enum wave_operation { WAVE_BARRIER, WAVE_SHUFFLE, WAVE_COLLECTIVE, WAVE_MATRIX };
+static const char *const operation_names[] = {"wave barrier", "shuffle", "wave collective", "matrix multiply"};
 
 struct fiber {
     struct host_context context;
@@ -28,10 +29,12 @@ struct fiber {
     struct wave *wave; /* of the current launch */
     uint32_t thread;
     enum fiber_state state;
-    uint32_t site;          /* where it waits */
-    uint32_t value;         /* shuffle: what this lane offers */
-    uint32_t source;        /* shuffle: whose value it wants */
-    uint32_t result;        /* shuffle: written when the operation completes */
+    uint32_t site;   /* where it waits */
+    uint32_t value;  /* shuffle: what this lane offers */
+    uint32_t source; /* shuffle: whose value it wants */
+    uint32_t result; /* shuffle: written when the operation completes */
+    float *c;        /* matrix multiply: this lane's registers, on its stack */
+    const uint32_t *a, *b;
     bool made;              /* its context is parked at fiber_main's switch, or fresh */
     uint32_t meetings;      /* operations of its wave since the last barrier */
     uint32_t wave_barriers; /* of its wave in this block */
@@ -46,7 +49,8 @@ struct wave {
     uint32_t site;
     uint32_t in_bytes, out_bytes;
     collective_compute compute;
-    char *ins, *outs; /* lanes * in_bytes, lanes * out_bytes of the current or last collective */
+    enum host_matrix matrix; /* of a matrix multiply */
+    char *ins, *outs;        /* lanes * in_bytes, lanes * out_bytes of the current or last collective */
     size_t ins_bytes, outs_bytes;
     unsigned
         generation; /* of wave barriers: two alternating addresses keep a fast lane's next arrival out of this one */
@@ -68,6 +72,7 @@ struct host_team {
 
     const struct host_launch *launch;
     struct host_launch_order *launch_order;
+    bool flushes; /* matrix instructions of the emulated target take subnormals as zero */
     uint32_t block[3];
     uint32_t returned;
 
@@ -289,6 +294,27 @@ static bool collective_complete(struct host_team *team, struct wave *wave)
     return true;
 }
 
+/* Every lane waits, or is the last to come: their registers stay where they are. */
+static bool matrix_complete(struct host_team *team, struct wave *wave)
+{
+    float *c[HOST_MATRIX_LANES];
+    const uint32_t *a[HOST_MATRIX_LANES], *b[HOST_MATRIX_LANES];
+    char failure[HOST_MATRIX_FAILURE_BYTES];
+    for (uint32_t lane = 0; lane < wave->lanes; lane++) {
+        const struct fiber *fiber = team->fibers[wave->first + lane];
+        c[lane] = fiber->c;
+        a[lane] = fiber->a;
+        b[lane] = fiber->b;
+    }
+    host_ignore_begin();
+    bool right = host_matrix_multiply(wave->matrix, team->flushes, c, a, b, failure);
+    host_ignore_end();
+    if (!right) {
+        fail_block(team, wave->first, "matrix multiply of site %u: %s", wave->site, failure);
+    }
+    return right;
+}
+
 /* Wake the lanes that wait. */
 static void wave_release(struct host_team *team, struct wave *wave)
 {
@@ -317,6 +343,8 @@ static void wave_arrive(struct fiber *fiber, struct wave *wave)
         right = shuffle_complete(team, wave, fiber);
     } else if (wave->operation == WAVE_COLLECTIVE) {
         right = collective_complete(team, wave);
+    } else if (wave->operation == WAVE_MATRIX) {
+        right = matrix_complete(team, wave);
     }
     if (!right) {
         host_context_switch(&fiber->context, &team->scheduler);
@@ -375,6 +403,31 @@ static void api_collective(uint32_t site, const void *in, uint32_t in_bytes, voi
     host_copy(wave->ins + (size_t)lane * in_bytes, in, in_bytes);
     wave_arrive(fiber, wave);
     host_copy(out, wave->outs + (size_t)lane * out_bytes, out_bytes);
+}
+
+static void api_matrix(uint32_t site, uint32_t operation, float *c, const uint32_t *a, const uint32_t *b)
+{
+    struct fiber *fiber = current;
+    const struct host_matrix_shape *shape = host_matrix_shape(operation);
+    if (shape == NULL) {
+        fail_fiber(fiber, "matrix multiply of site %u: operation %u is unknown; this library has 0 to %d", site,
+                   operation, HOST_MATRIX_COUNT - 1);
+    }
+    if (fiber->wave->lanes != shape->wave) {
+        fail_fiber(fiber, "matrix multiply of site %u: %s is for a whole wave of %u lanes; this wave has %u", site,
+                   shape->name, shape->wave, fiber->wave->lanes);
+    }
+    struct wave *wave = wave_join(fiber, WAVE_MATRIX, site);
+    if (wave->arrived == 0) {
+        wave->matrix = operation;
+    } else if (wave->matrix != operation) {
+        fail_fiber(fiber, "matrix multiply of site %u: %s, while other lanes of the wave are at %s", site, shape->name,
+                   host_matrix_shape(wave->matrix)->name);
+    }
+    fiber->c = c;
+    fiber->a = a;
+    fiber->b = b;
+    wave_arrive(fiber, wave);
 }
 
 /* ------------------------------------------------------------------------------------------------ shared arrays */
@@ -459,7 +512,7 @@ static void api_fail(const char *message)
 
 static const struct host_api api = {
     .size = sizeof(struct host_api),
-    .version = 1,
+    .version = 2,
     .thread_index = api_thread_index,
     .block_index = api_block_index,
     .barrier = api_barrier,
@@ -469,6 +522,7 @@ static const struct host_api api = {
     .collective = api_collective,
     .fail = api_fail,
     .access = api_access,
+    .matrix = api_matrix,
 };
 
 /* ------------------------------------------------------------------------------------------------ scheduling */
@@ -598,6 +652,7 @@ static void team_begin(struct host_team *team, uint64_t block)
     team->failed = false;
     team->barriers = 0;
     team->log.count = 0;
+    team->flushes = host_matrix_flushes(launch->target);
     team->wave_count = (launch->threads + launch->wave - 1) / launch->wave;
     for (uint32_t w = 0; w < team->wave_count; w++) {
         struct wave *wave = &team->waves[w];

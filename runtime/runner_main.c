@@ -206,6 +206,7 @@ int main(int count, char **values)
         .threads = (uint32_t)field_integer(&folder, folder.root, "threads", 1, UINT32_MAX),
         .wave = (uint32_t)field_integer(&folder, folder.root, "wave", 1, UINT32_MAX),
         .arguments = folder.arguments.data,
+        .target = field_string(&folder, folder.root, "target"),
     };
     const json_t *grid = json_object_get(folder.root, "grid");
     for (size_t i = 0; i < 3; i++) {

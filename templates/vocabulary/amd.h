@@ -79,6 +79,15 @@ template <class T> device_function u32 pack_elements(float low, float high)
 /* (low half of a, low half of b) and (high half of a, high half of b) */
 device_function u32 pack_low(u32 a, u32 b) { return __builtin_amdgcn_perm(b, a, 0x05040100u); }
 device_function u32 pack_high(u32 a, u32 b) { return __builtin_amdgcn_perm(b, a, 0x07060302u); }
+/* pack_elements for values that are not negative. Ties of bf16 round up here, and a NaN with almost all bits set may be lost:
+ * a sum of the same values in fp32 keeps it. */
+template <class T> device_function u32 pack_weights(float low, float high) { return pack_elements<T>(low, high); }
+#if !defined(__gfx950__)
+template <> device_function u32 pack_weights<bf16_t>(float low, float high)
+{
+    return pack_high(float_bits(low) + 0x8000u, float_bits(high) + 0x8000u);
+}
+#endif
 
 /* ---- arithmetic ---- */
 device_function float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
@@ -213,3 +222,142 @@ template <> struct group_reduce<1> {
 /* over aligned groups of `lanes` lanes (a power of two, a constant); every lane gets the result */
 #define group_maximum(lanes, value) group_reduce<lanes>::largest(value)
 #define group_sum(lanes, value) group_reduce<lanes>::total(value)
+
+/* the value of lane `lane ^ MASK`: within the vector unit where it can be */
+template <int MASK> device_function u32 exchange_now(u32 value)
+{
+    static_assert(MASK == 1 || MASK == 2 || MASK == 4 || MASK == 8 || MASK == 16 || MASK == 32, "exchange: one bit");
+    const int bits = (int)value;
+    if (MASK == 1)
+        return (u32)__builtin_amdgcn_update_dpp(bits, bits, 0xb1, 0xf, 0xf, true); /* quad_perm 1 0 3 2 */
+    if (MASK == 2)
+        return (u32)__builtin_amdgcn_update_dpp(bits, bits, 0x4e, 0xf, 0xf, true); /* quad_perm 2 3 0 1 */
+    if (MASK == 4) {
+#if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
+        return __builtin_amdgcn_mov_dpp8(value, 0x688fac); /* lanes 4 5 6 7 0 1 2 3 of each eight */
+#else
+        const int mirrored = __builtin_amdgcn_update_dpp(bits, bits, 0x141, 0xf, 0xf, true);     /* row_half_mirror: xor 7 */
+        return (u32)__builtin_amdgcn_update_dpp(mirrored, mirrored, 0x1b, 0xf, 0xf, true); /* quad_perm 3 2 1 0: xor 3 */
+#endif
+    }
+    if (MASK == 8)
+        return (u32)__builtin_amdgcn_update_dpp(bits, bits, 0x128, 0xf, 0xf, true); /* row_ror 8 */
+    if (MASK == 16) {
+#if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
+        return __builtin_amdgcn_permlanex16(value, value, 0x76543210u, 0xfedcba98u, false, false);
+#elif defined(__gfx950__)
+        const auto swapped = __builtin_amdgcn_permlane16_swap(value, value, false, false);
+        return thread_index() & 16 ? swapped[0] : swapped[1];
+#else
+        return (u32)__builtin_amdgcn_ds_swizzle(bits, 0x401f); /* xor 16 */
+#endif
+    }
+#if defined(__gfx950__)
+    const auto swapped = __builtin_amdgcn_permlane32_swap(value, value, false, false);
+    return thread_index() & 32 ? swapped[0] : swapped[1];
+#else
+    return (u32)__builtin_amdgcn_ds_bpermute((thread_index() ^ MASK) << 2, bits);
+#endif
+}
+template <int MASK> device_function float exchange_now(float value) { return bits_float(exchange_now<MASK>(float_bits(value))); }
+#define exchange(mask, value) exchange_now<mask>(value)
+
+/* a value that all lanes of the wave have, in a scalar register */
+#define wave_uniform(value) __builtin_amdgcn_readfirstlane(value)
+
+/* ---- matrix instructions: c += a b by one wave, operands in the registers' order ---- */
+#define matrix_multiply(name, c, a, b) matrix_multiply_##name(c, a, b)
+typedef short short_pair __attribute__((ext_vector_type(2)));
+typedef short short_quad __attribute__((ext_vector_type(4)));
+typedef short short_eight __attribute__((ext_vector_type(8)));
+typedef short short_sixteen __attribute__((ext_vector_type(16)));
+typedef _Float16 half_quad __attribute__((ext_vector_type(4)));
+typedef _Float16 half_eight __attribute__((ext_vector_type(8)));
+typedef _Float16 half_sixteen __attribute__((ext_vector_type(16)));
+typedef float float_quad __attribute__((ext_vector_type(4)));
+typedef float float_eight __attribute__((ext_vector_type(8)));
+typedef float float_sixteen __attribute__((ext_vector_type(16)));
+
+/* registers as the vector that a builtin wants, and back */
+template <int WORDS> struct word_vector {
+    typedef u32 type __attribute__((ext_vector_type(WORDS)));
+};
+template <class V, int WORDS> device_function V operand(const u32 *words)
+{
+    typename word_vector<WORDS>::type v;
+    for (int i = 0; i < WORDS; ++i)
+        v[i] = words[i];
+    return __builtin_bit_cast(V, v);
+}
+template <> device_function short_pair operand<short_pair, 1>(const u32 *words)
+{
+    return __builtin_bit_cast(short_pair, words[0]);
+}
+template <class V, int REGISTERS> device_function V accumulator(const float *c)
+{
+    V v;
+    for (int i = 0; i < REGISTERS; ++i)
+        v[i] = c[i];
+    return v;
+}
+template <int REGISTERS, class V> device_function void result(float *c, V v)
+{
+    for (int i = 0; i < REGISTERS; ++i)
+        c[i] = v[i];
+}
+
+#define matrix_function(name, builtin, element, a_words, accumulator_type, c_words, ...) \
+    device_function void matrix_multiply_##name(float *c, const u32 *a, const u32 *b) \
+    { \
+        result<c_words>(c, builtin(operand<element, a_words>(a), operand<element, a_words>(b), \
+                                   accumulator<accumulator_type, c_words>(c) __VA_ARGS__)); \
+    }
+#if __has_builtin(__builtin_amdgcn_mfma_f32_16x16x16f16)
+matrix_function(mfma_f32_16x16x16_f16, __builtin_amdgcn_mfma_f32_16x16x16f16, half_quad, 2, float_quad, 4, , 0, 0, 0)
+matrix_function(mfma_f32_32x32x8_f16, __builtin_amdgcn_mfma_f32_32x32x8f16, half_quad, 2, float_sixteen, 16, , 0, 0, 0)
+matrix_function(mfma_f32_16x16x8_bf16, __builtin_amdgcn_mfma_f32_16x16x8bf16, short_pair, 1, float_quad, 4, , 0, 0, 0)
+matrix_function(mfma_f32_32x32x4_bf16, __builtin_amdgcn_mfma_f32_32x32x4bf16, short_pair, 1, float_sixteen, 16, , 0, 0, 0)
+#endif
+#if __has_builtin(__builtin_amdgcn_mfma_f32_16x16x16bf16_1k)
+matrix_function(mfma_f32_16x16x16_bf16, __builtin_amdgcn_mfma_f32_16x16x16bf16_1k, short_quad, 2, float_quad, 4, , 0, 0, 0)
+matrix_function(mfma_f32_32x32x8_bf16, __builtin_amdgcn_mfma_f32_32x32x8bf16_1k, short_quad, 2, float_sixteen, 16, , 0, 0, 0)
+#endif
+#if __has_builtin(__builtin_amdgcn_mfma_f32_16x16x32_bf16)
+typedef __bf16 bf16_eight __attribute__((ext_vector_type(8)));
+matrix_function(mfma_f32_16x16x32_f16, __builtin_amdgcn_mfma_f32_16x16x32_f16, half_eight, 4, float_quad, 4, , 0, 0, 0)
+matrix_function(mfma_f32_32x32x16_f16, __builtin_amdgcn_mfma_f32_32x32x16_f16, half_eight, 4, float_sixteen, 16, , 0, 0, 0)
+matrix_function(mfma_f32_16x16x32_bf16, __builtin_amdgcn_mfma_f32_16x16x32_bf16, bf16_eight, 4, float_quad, 4, , 0, 0, 0)
+matrix_function(mfma_f32_32x32x16_bf16, __builtin_amdgcn_mfma_f32_32x32x16_bf16, bf16_eight, 4, float_sixteen, 16, , 0, 0, 0)
+#endif
+#if __has_builtin(__builtin_amdgcn_wmma_f32_16x16x16_f16_w32)
+matrix_function(wmma_gfx11_f32_16x16x16_f16, __builtin_amdgcn_wmma_f32_16x16x16_f16_w32, half_sixteen, 8, float_eight, 8)
+matrix_function(wmma_gfx11_f32_16x16x16_bf16, __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32, short_sixteen, 8, float_eight, 8)
+#endif
+#if __has_builtin(__builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12)
+matrix_function(wmma_gfx12_f32_16x16x16_f16, __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12, half_eight, 4, float_eight, 8)
+matrix_function(wmma_gfx12_f32_16x16x16_bf16, __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12, short_eight, 4, float_eight, 8)
+#endif
+
+/* ---- loads from global memory straight into LDS ---- */
+struct async_copies {
+    device_function explicit async_copies(int) {}
+};
+/* `bytes` (a constant: 4; 16 on gfx950) of each lane to `to` + lane * bytes, `to` the same for the whole wave */
+#if __has_builtin(__builtin_amdgcn_global_load_lds)
+#define copy_direct(copies, bytes, to, from) \
+    ((void)(copies), __builtin_amdgcn_global_load_lds((__attribute__((address_space(1))) void *)(from), \
+                                                      (__attribute__((address_space(3))) void *)(to), bytes, 0, 0))
+#else /* a compiler without the builtin knows the instruction; its own counting of loads in flight stays on the safe side */
+#define copy_direct(copies, bytes, to, from) copy_direct_now<bytes>(copies, to, from)
+template <int BYTES> device_function void copy_direct_now(async_copies &, void *to, const void *from)
+{
+    static_assert(BYTES == 4, "copy_direct: 4 bytes a lane");
+    const u32 offset = (u32)(u64)(__attribute__((address_space(3))) void *)to;
+    asm volatile("s_mov_b32 m0, %0\n\ts_nop 0\n\tglobal_load_dword %1, off lds" ::"s"(
+                     __builtin_amdgcn_readfirstlane((int)offset)),
+                 "v"(from)
+                 : "memory");
+}
+#endif
+/* all of this lane's are there */
+device_function void wait_direct(async_copies &) { asm volatile("s_waitcnt vmcnt(0)" ::: "memory"); }

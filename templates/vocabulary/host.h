@@ -15,7 +15,7 @@ typedef int i32;
 typedef unsigned long long u64;
 typedef long long i64;
 
-/* as in the host device's contract, version 1 */
+/* as in the host device's contract, version 2 */
 struct host_api {
     u32 size;
     u32 version;
@@ -29,6 +29,7 @@ struct host_api {
                        void (*compute)(const void *ins, void *outs, u32 lanes));
     void (*fail)(const char *message);
     void (*access)(u32 line, const void *address, u32 bytes, u32 kind);
+    void (*matrix)(u32 site, u32 operation, float *c, const u32 *a, const u32 *b);
 };
 
 /* the ELF note by which an object tells its resources */
@@ -56,6 +57,7 @@ struct host_note_section {
 static const host_api *host_traced; /* nothing is shared before the kernel has a shared array */
 #define shared_array(bytes) (host_traced = api, api->shared(__COUNTER__, bytes))
 #define HOST_LINE , u32 line = __builtin_LINE()
+#define HOST_PASS_LINE , line
 device_function void host_tell(u32 line, const void *address, u32 bytes, u32 kind)
 {
     if (host_traced)
@@ -64,6 +66,7 @@ device_function void host_tell(u32 line, const void *address, u32 bytes, u32 kin
 #else
 #define shared_array(bytes) api->shared(__COUNTER__, bytes)
 #define HOST_LINE
+#define HOST_PASS_LINE
 #define host_tell(line, address, bytes, kind) ((void)0)
 #endif
 enum { HOST_READ, HOST_WRITE, HOST_ROWS, HOST_COPY };
@@ -144,6 +147,8 @@ template <class T> device_function u32 pack_elements(float low, float high)
 {
     return (u32)from_float<T>(low).bits | (u32)from_float<T>(high).bits << 16;
 }
+/* the same for values that are not negative, where a target has a cheaper way */
+template <class T> device_function u32 pack_weights(float low, float high) { return pack_elements<T>(low, high); }
 /* (low half of a, low half of b) and (high half of a, high half of b) */
 device_function u32 pack_low(u32 a, u32 b) { return (a & 0xffffu) | b << 16; }
 device_function u32 pack_high(u32 a, u32 b) { return a >> 16 | (b & 0xffff0000u); }
@@ -220,7 +225,7 @@ device_function void store_word(void *to, u32 word HOST_LINE)
     *(u32 *)to = word;
 }
 
-/* ---- other threads: functions first, since the macros take their names ---- */
+/* ---- other threads ---- */
 inline float host_shuffle_xor(const host_api *api, u32 site, float value, u32 mask, u32 wave)
 {
     return bits_float(api->shuffle(site, float_bits(value), (api->thread_index() % wave) ^ mask));
@@ -238,6 +243,141 @@ inline float host_group_sum(const host_api *api, u32 site, u32 lanes, float valu
     return value;
 }
 
+/* the value of lane `lane ^ mask`, of float and u32 */
+inline float host_exchange(const host_api *api, u32 site, u32 mask, float value, u32 wave)
+{
+    return host_shuffle_xor(api, site, value, mask, wave);
+}
+inline u32 host_exchange(const host_api *api, u32 site, u32 mask, u32 value, u32 wave)
+{
+    return api->shuffle(site, value, (api->thread_index() % wave) ^ mask);
+}
+
+/* a value that all lanes of the wave have: strict here, where a GPU would take some lane's */
+inline int host_wave_uniform(const host_api *api, u32 site, int value)
+{
+    if ((int)api->shuffle(site, (u32)value, 0) != value)
+        api->fail("wave_uniform: the value differs between lanes of the wave");
+    return value;
+}
+
+/* ---- matrix instructions: the host device computes them from the hardware's register layouts ---- */
+enum host_matrix {
+    host_matrix_mfma_f32_16x16x16_f16,
+    host_matrix_mfma_f32_32x32x8_f16,
+    host_matrix_mfma_f32_16x16x16_bf16,
+    host_matrix_mfma_f32_32x32x8_bf16,
+    host_matrix_mfma_f32_16x16x8_bf16,
+    host_matrix_mfma_f32_32x32x4_bf16,
+    host_matrix_mfma_f32_16x16x32_f16,
+    host_matrix_mfma_f32_16x16x32_bf16,
+    host_matrix_mfma_f32_32x32x16_f16,
+    host_matrix_mfma_f32_32x32x16_bf16,
+    host_matrix_wmma_gfx11_f32_16x16x16_f16,
+    host_matrix_wmma_gfx11_f32_16x16x16_bf16,
+    host_matrix_wmma_gfx12_f32_16x16x16_f16,
+    host_matrix_wmma_gfx12_f32_16x16x16_bf16,
+    host_matrix_mma_f32_16x8x16_f16,
+    host_matrix_mma_f32_16x8x16_bf16,
+    host_matrix_mma_f32_16x8x8_f16,
+};
+
+/* Four 8 x 8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8, and gets of each matrix the
+ * elements 2 (l % 4) and the next of row l / 4; transposed, of column l / 4. Each lane itself reads the row it names. */
+inline void host_matrices_deal(const void *ins, void *outs, u32 lanes)
+{
+    const u32 *row = (const u32 *)ins; /* 4 words a lane */
+    for (u32 lane = 0; lane < lanes; ++lane)
+        for (u32 i = 0; i < 4; ++i)
+            ((u32 *)outs)[4 * lane + i] = row[4 * (8 * i + lane / 4) + lane % 4];
+}
+inline void host_matrices_deal_transposed(const void *ins, void *outs, u32 lanes)
+{
+    const u16 *row = (const u16 *)ins; /* 8 elements a lane */
+    for (u32 lane = 0; lane < lanes; ++lane)
+        for (u32 i = 0; i < 4; ++i)
+            for (u32 e = 0; e < 2; ++e)
+                ((u16 *)outs)[8 * lane + 2 * i + e] = row[8 * (8 * i + 2 * (lane % 4) + e) + lane / 4];
+}
+inline void host_load_matrices(const host_api *api, u32 site, u32 *to, const void *row, u32 wave,
+                               void (*deal)(const void *, void *, u32) HOST_LINE)
+{
+    if (wave != 32)
+        api->fail("load_matrices is for waves of 32 lanes");
+    if ((u64)row % 16 != 0)
+        api->fail("load_matrices: the address of a row is not a multiple of 16 bytes");
+    host_tell(line, row, 16, HOST_ROWS);
+    const aligned_words<4> words = *(const aligned_words<4> *)row;
+    api->collective(site, words.word, 16, to, 16, deal);
+}
+
+/* ---- copies from global to shared memory that end at a wait ----
+ * Threads with an even index copy at once, odd ones when the wait lets them: data read before a wait, and data overwritten
+ * before all have read it, both show. */
+struct async_copies {
+    enum { MOST = 512 };
+    struct copy {
+        void *to;
+        const void *from; /* null: zeros */
+        u32 bytes;
+        u32 group;
+    } pending[MOST];
+    u32 count = 0, group = 0; /* copies not yet made, in order; groups committed */
+    bool late;
+    explicit async_copies(int thread) : late(thread % 2 != 0) {}
+};
+template <int WORDS> inline void host_copy_words(void *to, const void *from)
+{
+    aligned_words<WORDS> words = {};
+    if (from)
+        words = *(const aligned_words<WORDS> *)from;
+    *(aligned_words<WORDS> *)to = words;
+}
+inline void host_copy_now(void *to, const void *from, u32 bytes)
+{
+    if (bytes == 16)
+        host_copy_words<4>(to, from);
+    else
+        host_copy_words<1>(to, from);
+}
+inline void host_copy_start(const host_api *api, async_copies &copies, void *to, const void *from, u32 bytes HOST_LINE)
+{
+    host_tell(line, to, bytes, HOST_COPY);
+    if ((u64)to % bytes != 0 || (u64)from % bytes != 0)
+        api->fail("an asynchronous copy's address is not a multiple of its bytes");
+    if (!copies.late)
+        return host_copy_now(to, from, bytes);
+    if (copies.count == async_copies::MOST)
+        api->fail("more than 512 asynchronous copies of one thread wait for their wait_copies or wait_direct");
+    copies.pending[copies.count++] = {to, from, bytes, copies.group};
+}
+/* make the copies of groups below `group` */
+inline void host_copies_end(async_copies &copies, u32 group)
+{
+    u32 done = 0;
+    for (; done < copies.count && copies.pending[done].group < group; ++done)
+        host_copy_now(copies.pending[done].to, copies.pending[done].from, copies.pending[done].bytes);
+    for (u32 i = done; i < copies.count; ++i)
+        copies.pending[i - done] = copies.pending[i];
+    copies.count -= done;
+}
+device_function void commit_copies(async_copies &copies) { ++copies.group; }
+/* at most GROUPS committed groups are still pending afterwards */
+template <int GROUPS> inline void wait_copies(async_copies &copies)
+{
+    host_copies_end(copies, copies.group < (u32)GROUPS ? 0 : copies.group - GROUPS);
+}
+/* `bytes` of each lane to `to` + lane * bytes, `to` the same for the whole wave */
+inline void host_copy_direct(const host_api *api, u32 site, async_copies &copies, u32 bytes, void *to, const void *from,
+                             u32 wave HOST_LINE)
+{
+    if (api->shuffle(site, (u32)(u64)to, 0) != (u32)(u64)to)
+        api->fail("copy_direct: the destination differs between lanes of the wave");
+    host_copy_start(api, copies, (u8 *)to + api->thread_index() % wave * bytes, from, bytes HOST_PASS_LINE);
+}
+device_function void wait_direct(async_copies &copies) { host_copies_end(copies, ~0u); }
+
+/* ---- the names over `api`: last, since they take names that the text above uses ---- */
 #define thread_index() ((int)api->thread_index())
 #define block_index_x() api->block_index(0)
 #define block_index_y() api->block_index(1)
@@ -248,3 +388,12 @@ inline float host_group_sum(const host_api *api, u32 site, u32 lanes, float valu
 /* over aligned groups of `lanes` lanes (a power of two, a constant); every lane gets the result */
 #define group_maximum(lanes, value) host_group_maximum(api, __COUNTER__, lanes, value, WAVE)
 #define group_sum(lanes, value) host_group_sum(api, __COUNTER__, lanes, value, WAVE)
+#define exchange(mask, value) host_exchange(api, __COUNTER__, mask, value, WAVE)
+#define wave_uniform(value) host_wave_uniform(api, __COUNTER__, value)
+#define matrix_multiply(name, c, a, b) api->matrix(__COUNTER__, host_matrix_##name, c, a, b)
+#define load_matrices(to, row) host_load_matrices(api, __COUNTER__, to, row, WAVE, host_matrices_deal)
+#define load_matrices_transposed(to, row) \
+    host_load_matrices(api, __COUNTER__, to, row, WAVE, host_matrices_deal_transposed)
+/* 16 bytes; zeros when not valid, and then `from` is not read */
+#define copy_async(copies, to, from, valid) host_copy_start(api, copies, to, (valid) ? (const void *)(from) : nullptr, 16)
+#define copy_direct(copies, bytes, to, from) host_copy_direct(api, __COUNTER__, copies, bytes, to, from, WAVE)

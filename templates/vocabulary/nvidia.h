@@ -76,6 +76,22 @@ template <class T> device_function u32 pack_elements(float low, float high)
 {
     return (u32)from_float<T>(low).bits | (u32)from_float<T>(high).bits << 16;
 }
+#if __CUDA_ARCH__ >= 800 /* one instruction */
+template <> device_function u32 pack_elements<half_t>(float low, float high)
+{
+    u32 word;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+}
+template <> device_function u32 pack_elements<bf16_t>(float low, float high)
+{
+    u32 word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    return word;
+}
+#endif
+/* the same for values that are not negative, where a target has a cheaper way */
+template <class T> device_function u32 pack_weights(float low, float high) { return pack_elements<T>(low, high); }
 /* (low half of a, low half of b) and (high half of a, high half of b) */
 device_function u32 pack_low(u32 a, u32 b) { return __byte_perm(a, b, 0x5410); }
 device_function u32 pack_high(u32 a, u32 b) { return __byte_perm(a, b, 0x7632); }
@@ -157,3 +173,59 @@ template <int LANES> device_function float group_sum_now(float value)
 /* over aligned groups of `lanes` lanes (a power of two, a constant); every lane gets the result */
 #define group_maximum(lanes, value) group_maximum_now<lanes>(value)
 #define group_sum(lanes, value) group_sum_now<lanes>(value)
+
+/* the value of lane `lane ^ mask`, mask a constant power of two, of float and u32 */
+#define exchange(mask, value) __shfl_xor_sync(0xffffffffu, value, mask)
+/* a value that all lanes of the wave have */
+#define wave_uniform(value) __shfl_sync(0xffffffffu, value, 0)
+
+/* ---- matrix instructions: c += a b by one warp, operands in the registers' order ---- */
+#define matrix_multiply(name, c, a, b) matrix_multiply_##name(c, a, b)
+#define matrix_16x8x16(type) \
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+device_function void matrix_multiply_mma_f32_16x8x16_f16(float *c, const u32 *a, const u32 *b) { matrix_16x8x16("f16"); }
+device_function void matrix_multiply_mma_f32_16x8x16_bf16(float *c, const u32 *a, const u32 *b) { matrix_16x8x16("bf16"); }
+device_function void matrix_multiply_mma_f32_16x8x8_f16(float *c, const u32 *a, const u32 *b)
+{
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+}
+
+device_function u32 shared_address(const void *shared) { return (u32)__cvta_generic_to_shared(shared); }
+/* Four 8 x 8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8, and gets of each matrix the
+ * elements 2 (l % 4) and the next of row l / 4; transposed, of column l / 4. */
+device_function void load_matrices(u32 *to, const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+device_function void load_matrices_transposed(u32 *to, const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+/* ---- copies from global to shared memory that end at a wait; a thread sees its own after it, others after a barrier ---- */
+struct async_copies {
+    device_function explicit async_copies(int) {}
+};
+/* 16 bytes; zeros when not valid, and then `from` is not read */
+device_function void copy_async(async_copies &, void *to, const void *from, bool valid)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
+                 "l"(__cvta_generic_to_global(from)), "r"(valid ? 16 : 0)
+                 : "memory");
+}
+device_function void commit_copies(async_copies &) { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/* at most GROUPS committed groups are still pending afterwards */
+template <int GROUPS> device_function void wait_copies(async_copies &)
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
+}

@@ -100,9 +100,11 @@ static void run_candidate(struct work *work, const struct candidate *candidate)
             uint32_t origin_x;
         } arguments = {x, y, (int32_t)problem_integer(&work->problem, "rows"), 0};
         assert_int_equal(launch_grid(&expansion.launch, &work->problem, 1, grid, &error), ATTUNE_OK);
-        struct host_launch launch = {
-            entry,      {(uint32_t)grid[0], 1, 1}, expansion.launch.threads, (uint32_t)work->wave,
-            &arguments, HOST_ROUND_ROBIN};
+        struct host_launch launch = {.entry = entry,
+                                     .grid = {(uint32_t)grid[0], 1, 1},
+                                     .threads = expansion.launch.threads,
+                                     .wave = (uint32_t)work->wave,
+                                     .arguments = &arguments};
         if (host_device_run(&launch, &error) != ATTUNE_OK) {
             fail_msg("%s: %s", name, error.message);
         }
