@@ -2,6 +2,7 @@
  * nothing. */
 #include "autotune/objects.h"
 #include "base/digest.h"
+#include "cli/explain_lds.h"
 #include "cli/explain_run.h"
 #include "cli/session.h"
 #include "cli/table.h"
@@ -16,6 +17,8 @@ static const struct option options[] = {
     CLI_OPTION_DEVICE,
     {"target", 0, OPTION_TEXT, false, "T",
      "in place of --device: a device of this target as the store's records describe it, which need not be here"},
+    {"lds", 0, OPTION_FLAG, false, NULL,
+     "instead: the bank conflicts of a candidate's accesses to shared memory; with --target or --device for which GPU"},
     CLI_OPTION_STORE,
     CLI_OPTION_JSON,
     CLI_OPTION_HELP,
@@ -431,6 +434,14 @@ static attune_status run(struct cli *cli, struct error *error)
     struct choices choices = {0};
     attune_device absent = {.facts = {.name = ""}};
     attune_status status = cli_problem(cli, &problem, error);
+    if (status == ATTUNE_OK && options_has(&cli->options, "lds")) {
+        return explain_lds(cli, &problem, error);
+    }
+    if (status == ATTUNE_OK && cli->options.positional_count > 0) {
+        return error_set(error, ATTUNE_INVALID,
+                         "'%s': name=value words go with --lds; without it --candidate takes them",
+                         cli->options.positionals[0]);
+    }
     if (status == ATTUNE_OK && options_has(&cli->options, "target")) {
         status = open_absent(cli, &problem, &absent, &session, error);
     } else if (status == ATTUNE_OK) {
@@ -454,13 +465,19 @@ static attune_status run(struct cli *cli, struct error *error)
 
 const struct command command_explain = {
     .name = "explain",
-    .usage = "--problem P [--candidate C] [--device D | --target T] [--store FOLDER]",
+    .usage = "--problem P [--candidate C] [--device D | --target T] [--store FOLDER | --lds [name=value ...]]",
     .summary = "which plan a call would get, and why",
-    .help = "Shows the rung (exact, near, default), the candidate and its object, every record considered, best first, "
-            "and\n"
-            "those passed over. From the tuning run that made the record: what the default would cost, the candidates\n"
-            "nearest in time, and why others were out, each reason with an example.\n"
-            "Distance: sum of |log2| of the ratios of batch times heads, seqlen_q and seqlen_k. Compiles nothing.\n",
+    .help =
+        "Shows the rung (exact, near, default), the candidate and its object, every record considered, best first, "
+        "and\n"
+        "those passed over. From the tuning run that made the record: what the default would cost, the candidates\n"
+        "nearest in time, and why others were out, each reason with an example.\n"
+        "Distance: sum of |log2| of the ratios of batch times heads, seqlen_q and seqlen_k. Compiles nothing.\n\n"
+        "With --lds a candidate's kernel, as it is made for the target, runs on a few blocks on the CPU, and the\n"
+        "conflicts of each access are counted from its addresses by the target's rule of banks and phases:\n\n"
+        "  attune explain --lds --problem \"dtype=f16 batch=1 heads=8 seqlen_q=1024 head_dim=64\" --target gfx942\n",
     .options = options,
+    .positional_minimum = 0,
+    .positional_maximum = -1,
     .run = run,
 };

@@ -126,6 +126,8 @@ static void append_vocabulary(lua_State *L, struct generator *generator, int t, 
              vocabulary->digest_hex);
     append_comment(expansion, line);
     buffer_text(&expansion->shown, "\n");
+    expansion->vocabulary_begin = expansion->compile.length;
+    expansion->vocabulary_bytes = vocabulary->text.length;
     buffer_append(&expansion->compile, vocabulary->text.data, vocabulary->text.length);
     expansion->vocabulary_digest = vocabulary->digest;
 }

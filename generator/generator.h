@@ -112,6 +112,7 @@ struct expansion {
     struct buffer keyed;   /* what an object's name depends on: `shown` without the line that tells the digest of the
                               template's files, which any edit changes, and the launch descriptor */
     struct buffer compile; /* vocabulary + kernel with #line directives that name templates/FILE: what compilers get */
+    size_t vocabulary_begin, vocabulary_bytes; /* where in `compile` the vocabulary stands */
     struct launch launch;
     struct digest template_digest; /* of the template's and family's bytes */
     struct digest vocabulary_digest;
