@@ -38,8 +38,9 @@ struct command {
     attune_status (*run)(struct cli *cli, struct error *error);
 };
 
-extern const struct command command_devices, command_doctor, command_families, command_params, command_show,
-    command_compile, command_tune, command_bench, command_verify, command_run, command_explain, command_cache;
+extern const struct command command_devices, command_doctor, command_families, command_target, command_params,
+    command_show, command_compile, command_tune, command_bench, command_verify, command_run, command_explain,
+    command_cache;
 
 enum cli_exit cli_exit_code(attune_status status);
 

@@ -8,8 +8,9 @@
 #include <unistd.h>
 
 static const struct command *const commands[] = {
-    &command_devices, &command_doctor, &command_families, &command_params, &command_show,    &command_compile,
-    &command_tune,    &command_bench,  &command_verify,   &command_run,    &command_explain, &command_cache,
+    &command_devices, &command_doctor,  &command_families, &command_target, &command_params,
+    &command_show,    &command_compile, &command_tune,     &command_bench,  &command_verify,
+    &command_run,     &command_explain, &command_cache,
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 

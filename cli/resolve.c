@@ -86,7 +86,7 @@ attune_status cli_target(struct cli *cli, const char *text, struct target *targe
 {
     if (text == NULL) {
         return error_set(error, ATTUNE_INVALID,
-                         "--target is missing: --target gfx906, sm_90a or host (`attune doctor` lists the targets)");
+                         "--target is missing: --target gfx906, sm_90a or host (`attune target` lists the targets)");
     }
     attune_status status = target_parse(text, target, error);
     if (status == ATTUNE_OK) {

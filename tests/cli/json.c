@@ -98,6 +98,23 @@ static void doctor_tells_every_part(void **state)
     says("cache: ");
 }
 
+static void targets_tell_their_facts_with_sources(void **state)
+{
+    (void)state;
+    attune("target", NULL);
+    exits_with(EXIT_IS_DONE);
+    says("gfx906   GCN 5.1 (Vega 20)");
+    attune("target", "gfx906", NULL);
+    exits_with(EXIT_IS_DONE);
+    says("Instinct MI50     60   16 GB  HBM2  1024  1725                 26.5");
+    says("0-3 20-23 | 4-7 16-19");
+    attune("target", "gfx906", "--json", NULL);
+    exits_with(EXIT_IS_DONE);
+    matches_golden("target");
+    attune("target", "--json", NULL);
+    assert_true(json_array_size(json_object_get(answer(), "targets")) > 30);
+}
+
 /* what the sources read is what doctor lists, and the other way about for attune's own */
 static void doctor_lists_every_variable_that_is_read(void **state)
 {
@@ -438,6 +455,7 @@ int main(void)
         cmocka_unit_test(show),
         cmocka_unit_test(devices_always_have_the_host),
         cmocka_unit_test(doctor_tells_every_part),
+        cmocka_unit_test(targets_tell_their_facts_with_sources),
         cmocka_unit_test(doctor_lists_every_variable_that_is_read),
         cmocka_unit_test(compile_writes_objects),
         cmocka_unit_test(tune_fills_the_cache),

@@ -9,7 +9,7 @@
 static void every_command_explains_itself(void **state)
 {
     (void)state;
-    static const char *const commands[] = {"devices", "doctor", "families", "params", "show",    "compile",
+    static const char *const commands[] = {"devices", "doctor", "families", "target", "params", "show",    "compile",
                                            "tune",    "bench",  "verify",   "run",    "explain", "cache"};
     attune("--help", NULL);
     exits_with(EXIT_IS_DONE);
@@ -57,6 +57,8 @@ static void usage_errors_name_what_is_wrong(void **state)
         {{"cache", "list"}, "ls, info, journals, report, verify or prune"},
         {{"cache", "prune"}, "prune needs a rule"},
         {{"cache", "ls", "--dry-run"}, "--dry-run does not go with `cache ls`"},
+        {{"target", "gfx803"}, "'gfx803' has no facts; known are gfx900, gfx906"},
+        {{"target", "RDNA2"}, "target \"RDNA2\" is not a target"},
         {{"devices", "--json=1"}, "--json takes no value"},
         {{"explain", "--problem", SMALL, "--device", ""}, "--device is empty"},
         {{"cache", "ls", "--store="}, "--store is empty"},
