@@ -29,8 +29,9 @@ attune_status bench_run(struct generator *generator, const struct problem *probl
     const struct measure_source source = {.data = &bench, .sample = sample};
     double quick;
     memset(result, 0, sizeof *result);
-    if (strcmp(driver->name, "host") == 0) {
-        return error_set(error, ATTUNE_UNSUPPORTED, "the host device says nothing about speed: bench needs a GPU");
+    if (!driver_has_times(driver)) {
+        return error_set(error, ATTUNE_UNSUPPORTED, "a device of driver %s says nothing about speed: bench needs a GPU",
+                         driver->name);
     }
     attune_status status = oracle_create(generator, problem, 0, &oracle, error);
     if (status == ATTUNE_OK) {

@@ -134,10 +134,11 @@ static attune_status jit_tune(void *data, const struct jit_request *request, str
     struct jit *jit = data;
     struct compiler_pool *pool = NULL;
     struct tune_result result = {0};
-    char device[64];
+    char device[DRIVER_DEVICE_BYTES] = "host";
     bool accepted = true;
-    snprintf(device, sizeof device, strcmp(request->driver->name, "host") == 0 ? "%s" : "%s:%d", request->driver->name,
-             request->ordinal);
+    if (strcmp(request->driver->name, "host") != 0) {
+        driver_format_device(request->driver, request->ordinal, device);
+    }
     struct tune_options options = {.device = device,
                                    .seed = TUNE_SEED,
                                    .device_in_use = !measurer_is_local(),

@@ -83,7 +83,7 @@ static attune_status local_open(struct measurer *measurer, struct measurer_facts
     if (status != ATTUNE_OK) {
         return status;
     }
-    local->facts.timed = options->timing && !local->on_host;
+    local->facts.timed = options->timing && !local->on_host && driver_has_times(options->driver);
     local->facts.wants_judge = !local->on_host && oracle_wants_judge(local->oracle);
     local->facts.operations = oracle_operations(local->oracle);
     local->facts.bytes = bytes_wanted(local);
@@ -95,7 +95,8 @@ static void *prepare_references(void *data)
 {
     struct local *local = data;
     /* a failure shows again, with its text, when the case is needed */
-    oracle_prepare(local->oracle, !local->on_host || local->options.companions, NULL);
+    bool always = !local->on_host && driver_has_times(local->options.driver);
+    oracle_prepare(local->oracle, always || local->options.companions, NULL);
     return NULL;
 }
 

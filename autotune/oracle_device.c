@@ -50,7 +50,7 @@ attune_status oracle_device_create(struct oracle *oracle, const struct driver *d
     made->driver = driver;
     made->ordinal = ordinal;
     made->guards = guards;
-    made->companions = guards && strcmp(driver->name, "host") != 0;
+    made->companions = guards && driver_has_times(driver);
     attune_status status = driver->describe(driver, ordinal, &made->facts, error);
     if (status != ATTUNE_OK) {
         oracle_device_destroy(made);

@@ -9,6 +9,7 @@
 #include "autotune/tune_on.h"
 #include "autotune/tune_private.h"
 #include "base/process.h"
+#include "runtime/simulator.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -323,12 +324,26 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
     return status;
 }
 
+attune_status tune_accepts_device(const char *device, struct error *error)
+{
+    return simulator_is_named(device)
+               ? error_set(error, ATTUNE_UNSUPPORTED,
+                           "%.100s is a simulator, whose times say nothing: tune on the GPU itself; `attune verify` "
+                           "checks candidates on a simulator",
+                           device)
+               : ATTUNE_OK;
+}
+
 attune_status tune_run(struct generator *generator, struct compiler_pool *pool, struct store *store,
                        const struct problem *problem, const struct tune_options *options, tune_report report,
                        void *data, struct tune_result *result, struct error *error)
 {
     struct measurer *measurer;
     memset(result, 0, sizeof *result);
+    attune_status accepted = tune_accepts_device(options->device, error);
+    if (accepted != ATTUNE_OK) {
+        return accepted;
+    }
     if (measurer_is_local()) {
         const struct driver *driver;
         int ordinal;

@@ -132,6 +132,10 @@ struct tune_result {
     bool adopted; /* another rank was first to publish the job's record: this is it */
 };
 
+/* ATTUNE_UNSUPPORTED for a simulator: its times would choose nothing, and what it finds wrong must not keep a candidate
+ * from the real device. tune_run asks by itself; NULL is the best device. */
+attune_status tune_accepts_device(const char *device, struct error *error);
+
 attune_status tune_run(struct generator *generator, struct compiler_pool *pool, struct store *store,
                        const struct problem *problem, const struct tune_options *options, tune_report report,
                        void *data, struct tune_result *result, struct error *error);

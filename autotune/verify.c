@@ -4,6 +4,7 @@
 #include "autotune/objects.h"
 #include "autotune/screen.h"
 #include "runtime/runner.h"
+#include "runtime/simulator.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ struct verifying {
     const struct verify_options *options;
     bool on_host;
     struct driver *runners[SCHEDULES]; /* owned; of the sanitizers */
+    struct driver *simulator;          /* owned; NULL: a device of this machine */
     struct measurer *measurer;
     struct measurer_facts facts;
     struct target target;
@@ -114,15 +116,28 @@ static attune_status open_runners(struct verifying *state, const struct driver *
     return status;
 }
 
+/* A simulator of our own, with the limit of this run. Its launches are processes already: there is nothing to guard. */
+static attune_status open_simulator(struct verifying *state, const struct driver **driver, struct error *error)
+{
+    const struct verify_options *options = state->options;
+    const char *target = strchr(options->device, ':');
+    attune_status status =
+        simulator_create(target != NULL ? target + 1 : "", options->candidate_seconds, &state->simulator, error);
+    *driver = state->simulator;
+    return status;
+}
+
 static attune_status create_local(struct verifying *state, struct generator *generator, const struct problem *problem,
                                   struct error *error)
 {
     const struct verify_options *options = state->options;
     bool sanitized = options->sanitize != SANITIZE_NONE;
     const struct driver *driver;
-    int ordinal;
+    int ordinal = 0;
     attune_status status =
-        driver_parse_device(options->device != NULL ? options->device : "best", &driver, &ordinal, error);
+        simulator_is_named(options->device)
+            ? open_simulator(state, &driver, error)
+            : driver_parse_device(options->device != NULL ? options->device : "best", &driver, &ordinal, error);
     if (status == ATTUNE_OK && sanitized) {
         status = open_runners(state, driver, ordinal, error);
     }
@@ -150,9 +165,9 @@ static attune_status open_measurer(struct verifying *state, struct generator *ge
                                                    .seed = options->seed,
                                                    .companions = options->companions,
                                                    .candidate_seconds = options->candidate_seconds};
-    attune_status status = measurer_is_local() || options->sanitize != SANITIZE_NONE
-                               ? create_local(state, generator, problem, error)
-                               : measurer_remote(&remote, &state->measurer, error);
+    bool local = measurer_is_local() || options->sanitize != SANITIZE_NONE || simulator_is_named(options->device);
+    attune_status status =
+        local ? create_local(state, generator, problem, error) : measurer_remote(&remote, &state->measurer, error);
     if (status == ATTUNE_OK) {
         status = measurer_open(state->measurer, &state->facts, error);
     }
@@ -189,10 +204,11 @@ static void report_outcome(struct verifying *state, const struct object_job *job
     }
 }
 
-/* sanitized objects are nobody's plan: what they do is told alone */
+/* Sanitized objects are nobody's plan, and a simulator's fault is no reason to keep an object from the GPU: what they
+ * do is told alone. */
 static void block(const struct verifying *state, const struct object_job *job, const char *outcome, const char *reason)
 {
-    if (state->options->notes != NULL && state->options->sanitize == SANITIZE_NONE) {
+    if (state->options->notes != NULL && state->options->sanitize == SANITIZE_NONE && state->simulator == NULL) {
         object_block(state->options->notes, &state->target, job, outcome, reason);
     }
 }
@@ -329,6 +345,7 @@ attune_status verify_run(struct generator *generator, struct compiler_pool *pool
             runner_destroy(state->runners[i]);
         }
     }
+    runner_destroy(state->simulator);
     candidate_list_free(&state->list);
     free(state);
     return status;

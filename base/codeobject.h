@@ -25,8 +25,9 @@ struct resources {
     int32_t shared_bytes;           /* static LDS / shared memory */
     int32_t scratch_bytes;          /* private segment / local memory a thread: includes stack and spills */
     int32_t wave_size;
-    int32_t argument_bytes; /* kernel-argument segment */
-    int32_t max_threads;    /* launch bound the object was compiled for, 1 to 1024; -1 unknown */
+    int32_t argument_bytes;   /* kernel-argument segment */
+    int32_t hidden_arguments; /* AMD: that the compiler added for the launching runtime to fill in; 0 elsewhere */
+    int32_t max_threads;      /* launch bound the object was compiled for, 1 to 1024; -1 unknown */
     uint64_t code_bytes;
 };
 

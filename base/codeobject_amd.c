@@ -19,6 +19,7 @@ static bool text_is(const char *text, size_t length, const char *expected)
 /* the metadata's integers and where they go */
 struct numbers {
     int64_t vgpr_count, agpr_count, sgpr_count, vgpr_spill_count, group_bytes, private_bytes, wave, arguments, threads;
+    int64_t hidden; /* entries of .args whose .value_kind begins with "hidden_" */
     const char *name;
     size_t name_length;
 };
@@ -47,6 +48,38 @@ static int64_t *number_of(struct numbers *numbers, const char *key, size_t lengt
     return NULL;
 }
 
+static bool read_hidden(struct msgpack *cursor)
+{
+    static const char hidden[] = "hidden_";
+    const size_t prefix = sizeof hidden - 1;
+    uint32_t pairs = 0;
+    bool is_hidden = false;
+    msgpack_map(cursor, &pairs);
+    for (uint32_t i = 0; i < pairs && !cursor->broken; i++) {
+        const char *key = "", *kind = "";
+        size_t length = 0, kind_length = 0;
+        msgpack_string(cursor, &key, &length);
+        if (text_is(key, length, ".value_kind")) {
+            msgpack_string(cursor, &kind, &kind_length);
+            is_hidden = kind_length >= prefix && memcmp(kind, hidden, prefix) == 0;
+        } else {
+            msgpack_skip(cursor);
+        }
+    }
+    return is_hidden;
+}
+
+static int64_t count_hidden(struct msgpack *cursor)
+{
+    uint32_t count = 0;
+    int64_t hidden = 0;
+    msgpack_array(cursor, &count);
+    for (uint32_t i = 0; i < count && !cursor->broken; i++) {
+        hidden += read_hidden(cursor);
+    }
+    return hidden;
+}
+
 static void read_kernel(struct msgpack *cursor, struct numbers *numbers)
 {
     uint32_t pairs = 0;
@@ -70,6 +103,8 @@ static void read_kernel(struct msgpack *cursor, struct numbers *numbers)
             msgpack_integer(cursor, number);
         } else if (text_is(key, length, ".name")) {
             msgpack_string(cursor, &numbers->name, &numbers->name_length);
+        } else if (text_is(key, length, ".args")) {
+            numbers->hidden = count_hidden(cursor);
         } else {
             msgpack_skip(cursor);
         }
@@ -159,8 +194,8 @@ static attune_status fill(const struct numbers *numbers, const struct target *ta
 {
     if (!fits(numbers->vgpr_count) || !fits(numbers->agpr_count) || !fits(numbers->sgpr_count) ||
         !fits(numbers->vgpr_spill_count) || !fits(numbers->group_bytes) || !fits(numbers->private_bytes) ||
-        (numbers->wave != 32 && numbers->wave != 64) || !fits(numbers->arguments) || numbers->threads < 1 ||
-        numbers->threads > CODEOBJECT_THREADS_MAX) {
+        (numbers->wave != 32 && numbers->wave != 64) || !fits(numbers->arguments) || !fits(numbers->hidden) ||
+        numbers->threads < 1 || numbers->threads > CODEOBJECT_THREADS_MAX) {
         return error_set(error, ATTUNE_CORRUPT,
                          "AMD code object: the metadata of kernel %s lacks values or has impossible ones",
                          resources->kernel);
@@ -179,6 +214,7 @@ static attune_status fill(const struct numbers *numbers, const struct target *ta
     resources->scratch_bytes = (int32_t)numbers->private_bytes;
     resources->wave_size = (int32_t)numbers->wave;
     resources->argument_bytes = (int32_t)numbers->arguments;
+    resources->hidden_arguments = (int32_t)numbers->hidden;
     resources->max_threads = (int32_t)numbers->threads;
     return ATTUNE_OK;
 }

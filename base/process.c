@@ -97,8 +97,8 @@ static ssize_t write_quietly(int file, const void *bytes, size_t length)
     return put;
 }
 
-/* appends what is there, keeping the buffer within `limit`; false at the end of the stream */
-static bool drain(int file, struct buffer *into, size_t limit)
+/* appends what is there, keeping the buffer within `limit`, its start or its end; false at the end of the stream */
+static bool drain(int file, struct buffer *into, size_t limit, bool keep_end)
 {
     char chunk[4096]; /* callers' threads may have small stacks */
     /* not for ever: a program that writes as fast as we read must not keep us from looking at the clock */
@@ -111,7 +111,12 @@ static bool drain(int file, struct buffer *into, size_t limit)
             return got < 0 && errno == EAGAIN;
         }
         size_t room = into->length < limit ? limit - into->length : 0;
-        buffer_append(into, chunk, (size_t)got < room ? (size_t)got : room);
+        buffer_append(into, chunk, keep_end || (size_t)got < room ? (size_t)got : room);
+        if (into->length > limit) {
+            memmove(into->data, into->data + into->length - limit / 2, limit / 2);
+            into->length = limit / 2;
+            into->data[into->length] = '\0';
+        }
     }
     return true;
 }
@@ -213,10 +218,10 @@ static attune_status run_step(struct run *run, struct error *error)
     if (poll(files, 4, poll_milliseconds(wait)) < 0 && errno != EINTR) {
         return error_errno(error, errno, "cannot wait for %s", options->argv[0]);
     }
-    if (files[0].revents && !drain(run->child.output, &run->result->output, run->limit)) {
+    if (files[0].revents && !drain(run->child.output, &run->result->output, run->limit, run->options->keep_end)) {
         close_file(&run->child.output);
     }
-    if (files[1].revents && !drain(run->child.errors, &run->result->errors, run->limit)) {
+    if (files[1].revents && !drain(run->child.errors, &run->result->errors, run->limit, run->options->keep_end)) {
         close_file(&run->child.errors);
     }
     if (files[2].revents) {
@@ -248,10 +253,10 @@ attune_status process_run(const struct process_options *options, struct process_
     bool known = reap(run.child.pid, &fate);
     /* what is still in the pipes; their other ends are gone with the group, or held by a daemon we do not wait for */
     if (run.child.output >= 0) {
-        drain(run.child.output, &result->output, run.limit);
+        drain(run.child.output, &result->output, run.limit, options->keep_end);
     }
     if (run.child.errors >= 0) {
-        drain(run.child.errors, &result->errors, run.limit);
+        drain(run.child.errors, &result->errors, run.limit, options->keep_end);
     }
     close_file(&run.child.input);
     close_file(&run.child.output);
@@ -313,7 +318,7 @@ void process_kill(struct process *process)
 
 static void drain_errors(struct process *process)
 {
-    if (process->errors >= 0 && !drain(process->errors, &process->kept, KEPT_BYTES)) {
+    if (process->errors >= 0 && !drain(process->errors, &process->kept, KEPT_BYTES, false)) {
         close_file(&process->errors);
     }
 }

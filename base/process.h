@@ -28,6 +28,7 @@ struct process_options {
     uint64_t rss_bytes;  /* limit on the group's resident set, polled; 0: none. Past it killed, ATTUNE_NO_MEMORY */
     uint64_t file_bytes; /* RLIMIT_FSIZE for the child; 0: none */
     size_t output_limit; /* bytes kept of each stream; the rest is drained and dropped; 0: 1 MiB */
+    bool keep_end;       /* of more than that, keep the end (half the limit at least) and not the start */
 };
 
 struct process_result {
@@ -52,7 +53,7 @@ struct process {
     struct buffer kept; /* stderr drained while reading and writing, so that a talkative child cannot block; bounded */
 };
 
-/* options' input, seconds, rss_bytes and output_limit are process_run's alone */
+/* options' input, seconds, rss_bytes, output_limit and keep_end are process_run's alone */
 attune_status process_start(const struct process_options *options, struct process *process, struct error *error);
 void process_kill(struct process *process); /* kills the group, reaps, closes; safe twice */
 /* reads exactly/writes exactly n bytes before `deadline` (CLOCK_MONOTONIC seconds; 0: none). ATTUNE_TIMEOUT;

@@ -63,7 +63,8 @@ enum cli_exit cli_exit_code(attune_status status);
     }
 #define CLI_OPTION_DEVICE                                                                                              \
     {                                                                                                                  \
-        "device", 0, OPTION_TEXT, false, "D", "cuda:0, hip:1, host; the first GPU, else host, when left out"           \
+        "device", 0, OPTION_TEXT, false, "D",                                                                          \
+            "cuda:0, hip:1, host, sim:gfx906; the first GPU, else host, when left out"                                 \
     }
 #define CLI_OPTION_STORE                                                                                               \
     {                                                                                                                  \

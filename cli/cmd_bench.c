@@ -131,9 +131,10 @@ static attune_status open_bench(struct bench *bench, struct error *error)
 {
     struct driver_device device;
     attune_status status = session_open(bench->cli, ATTUNE_JIT_FROM_ENVIRONMENT, &bench->session, error);
-    if (status == ATTUNE_OK && strcmp(bench->session.driver->name, "host") == 0) {
-        status = error_set(error, ATTUNE_NO_DEVICE,
-                           "the host device says nothing about speed and is not timed: --device cuda:0 or hip:0");
+    if (status == ATTUNE_OK && !driver_has_times(bench->session.driver)) {
+        status =
+            error_set(error, ATTUNE_NO_DEVICE, "%s says nothing about speed and is not timed: --device cuda:0 or hip:0",
+                      bench->session.driver->device != NULL ? bench->session.device_name : "the host device");
     }
     if (status == ATTUNE_OK) {
         status = bench->session.driver->describe(bench->session.driver, bench->session.ordinal, &device, error);

@@ -6,6 +6,7 @@
 #include "cli/devices.h"
 #include "cli/table.h"
 #include "runtime/runner.h"
+#include "runtime/simulator.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,19 @@ static json_t *survey_runners(void)
         json_array_append_new(rows, row);
     }
     return rows;
+}
+
+static json_t *survey_simulator(void)
+{
+    char path[4096];
+    struct error error = {0};
+    json_t *row = json_object();
+    if (simulator_find(path, sizeof path, &error) == ATTUNE_OK) {
+        json_set_text(row, "program", path);
+    } else {
+        json_set_text(row, "reason", error.message);
+    }
+    return row;
 }
 
 static json_t *survey_targets(struct cli *cli)
@@ -222,6 +236,9 @@ static void print_rest(const json_t *result)
         const char *program = json_string_value(json_object_get(row, "program"));
         printf("sanitizer %s: %s\n", text_of(row, "sanitizer"), program != NULL ? program : text_of(row, "reason"));
     }
+    const json_t *simulator = json_object_get(result, "simulator");
+    bool simulates = json_object_get(simulator, "program") != NULL;
+    printf("simulator for sim:TARGET: %s\n", text_of(simulator, simulates ? "program" : "reason"));
     struct table table;
     printf("\n");
     table_begin(&table, "environment|value|what it does");
@@ -251,6 +268,7 @@ static attune_status run(struct cli *cli, struct error *error)
     json_object_set_new(cli->result, "cache", survey_cache(cli));
     json_set_text(cli->result, "template_path", path != NULL && path[0] != '\0' ? path : "embedded only");
     json_object_set_new(cli->result, "runners", survey_runners());
+    json_object_set_new(cli->result, "simulator", survey_simulator());
     json_object_set_new(cli->result, "environment", survey_environment());
     if (!cli->json) {
         print_drivers(json_object_get(cli->result, "drivers"));

@@ -2,6 +2,7 @@
 #include "cli/device_list.h"
 
 #include "autotune/publish.h"
+#include "autotune/tune.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -67,7 +68,10 @@ static attune_status describe(struct device_list *list, int index, struct error 
     int ordinal;
     struct record own = {0};
     char folder[128];
-    attune_status status = driver_parse_device(device->name, &driver, &ordinal, error);
+    attune_status status = tune_accepts_device(device->name, error);
+    if (status == ATTUNE_OK) {
+        status = driver_parse_device(device->name, &driver, &ordinal, error);
+    }
     if (status == ATTUNE_OK) {
         status = driver->describe(driver, ordinal, &device->facts, error);
     }

@@ -18,7 +18,7 @@ attune_status session_open(struct cli *cli, attune_jit_mode mode, struct session
     }
     attune_context_options settings = {
         .size = sizeof settings, .store = options_text(&cli->options, "store"), .jit = mode};
-    snprintf(session->device_name, sizeof session->device_name, "%s:%d", session->driver->name, session->ordinal);
+    driver_format_device(session->driver, session->ordinal, session->device_name);
     status = attune_context_create(&settings, &session->context);
     if (status == ATTUNE_OK) {
         status = attune_jit_register(session->context);

@@ -11,7 +11,7 @@ struct session {
     attune_device *device;
     const struct driver *driver; /* the same device, for memory and events */
     int ordinal;
-    char device_name[32]; /* "cuda:0" */
+    char device_name[DRIVER_DEVICE_BYTES]; /* "cuda:0" */
 };
 
 /* --device and --store decide; on failure nothing needs closing */

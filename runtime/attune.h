@@ -87,7 +87,8 @@ attune_status attune_jit_register(attune_context *context);
 
 /* ------------------------------------------------------------------------------------------------ devices */
 
-/* name: "cuda:0", "hip:1", "host", or NULL/"best" (first GPU, else host). The handle lives as long as the context; the
+/* name: "cuda:0", "hip:1", "host", "sim:gfx906" (each launch is run by the program that ATTUNE_SIMULATOR names, and is
+ * finished when it returns), or NULL/"best" (first GPU, else host). The handle lives as long as the context; the
  * same name gives the same handle. ATTUNE_NO_DEVICE with the driver's reason. */
 attune_status attune_device_open(attune_context *context, const char *name, attune_device **device);
 

@@ -57,11 +57,15 @@ attune_status driver_parse_device(const char *text, const struct driver **driver
                    ? ATTUNE_OK
                    : error_set(error, ATTUNE_NO_DEVICE, "no device can be used: %s", unused.message);
     }
+    if (strcmp(text, "sim") == 0 || strncmp(text, "sim:", 4) == 0) {
+        return driver_sim(text[3] == ':' ? text + 4 : "", driver, error);
+    }
     char name[16];
     const char *colon = strchr(text, ':');
     size_t length = colon ? (size_t)(colon - text) : strlen(text);
     if (length >= sizeof name) {
-        return error_set(error, ATTUNE_INVALID, "device \"%.100s\" is unknown; use cuda:N, hip:N, host or best", text);
+        return error_set(error, ATTUNE_INVALID,
+                         "device \"%.100s\" is unknown; use cuda:N, hip:N, host, sim:TARGET or best", text);
     }
     memcpy(name, text, length);
     name[length] = '\0';
@@ -77,7 +81,8 @@ attune_status driver_parse_device(const char *text, const struct driver **driver
     const struct driver *found;
     attune_status status = driver_get(name, &found, error);
     if (status == ATTUNE_INVALID) {
-        return error_set(error, ATTUNE_INVALID, "device \"%.100s\" is unknown; use cuda:N, hip:N, host or best", text);
+        return error_set(error, ATTUNE_INVALID,
+                         "device \"%.100s\" is unknown; use cuda:N, hip:N, host, sim:TARGET or best", text);
     }
     if (status != ATTUNE_OK) {
         return status;
@@ -94,4 +99,18 @@ attune_status driver_parse_device(const char *text, const struct driver **driver
     *driver = found;
     *ordinal = (int)number;
     return ATTUNE_OK;
+}
+
+void driver_format_device(const struct driver *driver, int ordinal, char text[DRIVER_DEVICE_BYTES])
+{
+    if (driver->device != NULL) {
+        snprintf(text, DRIVER_DEVICE_BYTES, "%s", driver->device);
+    } else {
+        snprintf(text, DRIVER_DEVICE_BYTES, "%s:%d", driver->name, ordinal);
+    }
+}
+
+bool driver_has_times(const struct driver *driver)
+{
+    return strcmp(driver->name, "host") != 0 && strcmp(driver->name, "sim") != 0;
 }

@@ -1,4 +1,4 @@
-/* driver.h - one table for hip, cuda, host (and later simulators).
+/* driver.h - one table for hip, cuda, host and simulators.
  *
  * A driver is loaded by dlopen on first use and lives as long as the process. All may be live at once. Every function
  * returns a status whose message ends with the driver's own error text. Streams and memory are the caller's; the
@@ -54,7 +54,8 @@ struct driver_launch {
 };
 
 struct driver {
-    const char *name; /* "cuda", "hip", "host" */
+    const char *name;   /* "cuda", "hip", "host", "sim" */
+    const char *device; /* text of its only device ("sim:gfx906"); NULL: NAME:ordinal */
 
     attune_status (*count)(const struct driver *driver, int *count, struct error *error);
     attune_status (*describe)(const struct driver *driver, int ordinal, struct driver_device *device,
@@ -114,10 +115,19 @@ struct driver {
 /* ATTUNE_NO_DEVICE with the reason (library not found, driver's text) when it cannot be used. The table lives forever.
  */
 attune_status driver_get(const char *name, const struct driver **driver, struct error *error);
-/* names of the drivers in order of preference: cuda, hip, host; NULL past the end */
+/* names of the drivers that list devices, in order of preference: cuda, hip, host; NULL past the end. Simulators list
+ * none: simulator.h. */
 const char *driver_name(int index);
 
-/* `cuda:0`, `hip:1`, `host`, `cuda` (= :0) -> driver and ordinal; "" or "best": first GPU, else host */
+/* `cuda:0`, `hip:1`, `host`, `cuda` (= :0), `sim:gfx906` -> driver and ordinal; "" or "best": first GPU, else host,
+ * never a simulator */
 attune_status driver_parse_device(const char *text, const struct driver **driver, int *ordinal, struct error *error);
+
+/* the text that driver_parse_device gives this device for */
+enum { DRIVER_DEVICE_BYTES = 80 };
+void driver_format_device(const struct driver *driver, int ordinal, char text[DRIVER_DEVICE_BYTES]);
+
+/* does time on its devices mean anything? Not on the host and not in a simulator. */
+bool driver_has_times(const struct driver *driver);
 
 #endif

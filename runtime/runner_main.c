@@ -58,6 +58,20 @@ static const char *field_string(const struct folder *folder, const json_t *objec
     return value;
 }
 
+static void field_sizes(const struct folder *folder, const char *name, uint32_t sizes[3])
+{
+    const json_t *list = json_object_get(folder->root, name);
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *size = json_array_get(list, i);
+        if (json_array_size(list) != 3 || !json_is_integer(size) || json_integer_value(size) < 1 ||
+            json_integer_value(size) > UINT32_MAX) {
+            fprintf(stderr, "%s/launch.json: \"%s\" must be three integers from 1 on\n", folder->path, name);
+            exit(EXIT_FOLDER);
+        }
+        sizes[i] = (uint32_t)json_integer_value(size);
+    }
+}
+
 /* a name within the folder: no slash, so that a launch touches nothing else */
 static void field_path(const struct folder *folder, const json_t *object, const char *name, char *path, size_t bytes)
 {
@@ -203,14 +217,17 @@ int main(int count, char **values)
     read_folder(&folder);
     struct host_launch launch = {
         .entry = load_entry(&folder),
-        .threads = (uint32_t)field_integer(&folder, folder.root, "threads", 1, UINT32_MAX),
         .wave = (uint32_t)field_integer(&folder, folder.root, "wave", 1, UINT32_MAX),
         .arguments = folder.arguments.data,
         .target = field_string(&folder, folder.root, "target"),
     };
-    const json_t *grid = json_object_get(folder.root, "grid");
-    for (size_t i = 0; i < 3; i++) {
-        launch.grid[i] = (uint32_t)json_integer_value(json_array_get(grid, i));
+    uint32_t block[3];
+    field_sizes(&folder, "grid", launch.grid);
+    field_sizes(&folder, "block", block);
+    launch.threads = block[0];
+    if (block[1] != 1 || block[2] != 1) {
+        fprintf(stderr, "%s/launch.json: \"block\" must be [THREADS, 1, 1]\n", folder.path);
+        return EXIT_FOLDER;
     }
     if (host_schedule_parse(field_string(&folder, folder.root, "schedule"), &launch.schedule, &error) != ATTUNE_OK) {
         die(&error, EXIT_FOLDER);

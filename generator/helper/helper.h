@@ -123,7 +123,7 @@ json_t *identity_to_json(const struct identity *identity);
  */
 bool hiprtc_knows(struct helper *helper, const struct target *target, struct error *error);
 /* can it make this code object version? */
-bool hiprtc_makes(struct helper *helper, int code_object);
+bool hiprtc_makes(struct helper *helper, int code_object, struct error *error);
 attune_status hiprtc_compile(struct helper *helper, const struct job *job, struct output *output, struct error *error);
 attune_status hiprtc_identify(struct helper *helper, struct output *output, struct error *error);
 json_t *hiprtc_survey(struct helper *helper);

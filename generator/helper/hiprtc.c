@@ -174,10 +174,15 @@ bool hiprtc_knows(struct helper *helper, const struct target *target, struct err
     return false;
 }
 
-bool hiprtc_makes(struct helper *helper, int code_object)
+bool hiprtc_makes(struct helper *helper, int code_object, struct error *error)
 {
     struct hiprtc *hiprtc = load(helper);
-    return hiprtc != NULL && (code_object == 0 || hiprtc->major >= 6 || code_object == 4);
+    if (hiprtc != NULL && code_object != 0 && hiprtc->major < 6 && code_object != 4) {
+        error_set(error, ATTUNE_NO_TOOLCHAIN, "%s makes code objects of version 4 alone, %d is asked for", hiprtc->name,
+                  code_object);
+        return false;
+    }
+    return hiprtc != NULL;
 }
 
 static void append_log(struct hiprtc *hiprtc, hiprtc_program program, struct buffer *log)

@@ -172,7 +172,7 @@ static void choose_compiler(struct helper *helper, struct job *job, struct error
         job->kind = COMPILER_NVRTC;
     } else {
         bool known = hiprtc_knows(helper, &job->target, passed_over);
-        job->kind = known && hiprtc_makes(helper, job->code_object) ? COMPILER_HIPRTC : COMPILER_CLANG;
+        job->kind = known && hiprtc_makes(helper, job->code_object, passed_over) ? COMPILER_HIPRTC : COMPILER_CLANG;
     }
 }
 

@@ -21,6 +21,14 @@ const char *const judge_problems[JUDGE_PROBLEMS] = {
     "dtype=f32 batch=1 heads=1 seqlen_q=17 seqlen_k=33 head_dim=8",
 };
 
+/* the device's memory, which can be read and written here */
+static void *allocate(const struct trial *t, size_t bytes)
+{
+    void *memory;
+    assert_int_equal(t->driver->allocate(t->driver, 0, bytes, &memory, NULL), ATTUNE_OK);
+    return memory;
+}
+
 bool trial_begin(struct bench *b, const char *text, int kind, struct trial *t)
 {
     struct problem problem;
@@ -28,9 +36,10 @@ bool trial_begin(struct bench *b, const char *text, int kind, struct trial *t)
     assert_int_equal(problem_parse(schema_attention_forward(), text, &problem, &b->error), ATTUNE_OK);
     assert_int_equal(attention_from_problem(&problem, &t->a, &b->error), ATTUNE_OK);
     attention_scattered(&t->a);
-    t->q = malloc((size_t)t->a.q.span * dtype_size(t->a.q.dtype));
-    t->k = malloc((size_t)t->a.k.span * dtype_size(t->a.k.dtype));
-    t->v = malloc((size_t)t->a.v.span * dtype_size(t->a.v.dtype));
+    t->driver = b->host;
+    t->q = allocate(t, (size_t)t->a.q.span * dtype_size(t->a.q.dtype));
+    t->k = allocate(t, (size_t)t->a.k.span * dtype_size(t->a.k.dtype));
+    t->v = allocate(t, (size_t)t->a.v.span * dtype_size(t->a.v.dtype));
     assert_int_equal(inputs_attention(&t->a, kind, 7, t->q, t->k, t->v, &b->error), ATTUNE_OK);
     assert_int_equal(reference_choose_rows(&t->a, 1e12, 7, &t->rows, &b->error), ATTUNE_OK);
     assert_int_equal(reference_compute(&t->a, t->q, t->k, t->v, &t->rows, true, &t->cpu, &b->error), ATTUNE_OK);
@@ -49,8 +58,8 @@ bool trial_begin(struct bench *b, const char *text, int kind, struct trial *t)
         return false;
     }
 
-    t->o = malloc((size_t)t->a.o.span * dtype_size(t->a.o.dtype));
-    t->lse = malloc(t->cpu.count * sizeof *t->lse + 1);
+    t->o = allocate(t, (size_t)t->a.o.span * dtype_size(t->a.o.dtype));
+    t->lse = allocate(t, t->cpu.count * sizeof *t->lse + 1);
     for (size_t i = 0; i < t->cpu.count; i++) {
         const struct reference_row *row = &t->rows.rows[i];
         int64_t start =
@@ -68,11 +77,10 @@ void trial_end(struct trial *t)
     judge_destroy(t->judge);
     reference_free(&t->cpu);
     free(t->rows.rows);
-    free(t->q);
-    free(t->k);
-    free(t->v);
-    free(t->o);
-    free(t->lse);
+    void *const all[] = {t->q, t->k, t->v, t->o, t->lse};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        t->driver->release(t->driver, 0, all[i], NULL);
+    }
 }
 
 bool judged_right(struct bench *b, struct trial *t)

@@ -8,7 +8,7 @@
 struct bench {
     struct generator *generator;
     struct compiler_pool *pool;
-    const struct driver *host;
+    const struct driver *host; /* or another device whose memory is this process's */
     struct object_road road;
     struct error error;
 };
@@ -17,6 +17,7 @@ enum { JUDGE_PROBLEMS = 5 };
 extern const char *const judge_problems[JUDGE_PROBLEMS];
 
 struct trial {
+    const struct driver *driver; /* owns q, k, v, o and lse */
     struct attention a;
     void *q, *k, *v;
     struct reference_rows rows;

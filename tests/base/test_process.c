@@ -145,6 +145,18 @@ static void output_past_the_limit_is_dropped(void **state)
     process_result_free(&result);
 }
 
+static void end_of_a_long_output_is_kept_where_that_is_wanted(void **state)
+{
+    (void)state;
+    struct process_result result;
+    struct process_options options = {.output_limit = 1000, .keep_end = true};
+    assert_int_equal(shell("seq 300000; echo short >&2", options, &result, NULL), ATTUNE_OK);
+    assert_true(result.output.length >= 500 && result.output.length <= 1000);
+    assert_string_equal(result.output.data + result.output.length - 14, "299999\n300000\n");
+    assert_string_equal(buffer_string(&result.errors), "short\n");
+    process_result_free(&result);
+}
+
 static void input_reaches_the_program_and_may_go_unread(void **state)
 {
     (void)state;
@@ -414,6 +426,7 @@ int main(void)
         cmocka_unit_test(background_process_does_not_hold_the_caller),
         cmocka_unit_test(memory_limit_counts_the_group),
         cmocka_unit_test(output_past_the_limit_is_dropped),
+        cmocka_unit_test(end_of_a_long_output_is_kept_where_that_is_wanted),
         cmocka_unit_test(input_reaches_the_program_and_may_go_unread),
         cmocka_unit_test(child_has_three_descriptors_and_default_signals),
         cmocka_unit_test(environment_is_changed_not_replaced),

@@ -84,8 +84,8 @@ static void devices_always_have_the_host(void **state)
 static void doctor_tells_every_part(void **state)
 {
     (void)state;
-    static const char *const parts[] = {"drivers",       "compilers", "targets",    "cache",
-                                        "template_path", "runners",   "environment"};
+    static const char *const parts[] = {"drivers",       "compilers", "targets",   "cache",
+                                        "template_path", "runners",   "simulator", "environment"};
     attune("doctor", "--json", NULL);
     exits_with(EXIT_IS_DONE);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
