@@ -5,6 +5,7 @@
 #include "cache/store.h"
 #include "cli/cli.h"
 #include "cli/compile_defaults.h"
+#include "cli/compile_loop.h"
 #include "cli/progress.h"
 #include "cli/table.h"
 
@@ -19,6 +20,7 @@ static const struct option options[] = {
     {"target", 0, OPTION_TEXT, true, "T", "what to make code for: gfx906, sm_90a, host, host-gfx906"},
     {"output", 'o', OPTION_TEXT, false, "PATH", "file, or folder for several targets (existing, or ends in /)"},
     {"asm", 0, OPTION_FLAG, false, NULL, "disassemble: to stdout, or beside each object with -o"},
+    {"loop", 0, OPTION_FLAG, false, NULL, "with --asm: the hottest loop's instructions and cycles, not the listing"},
     {"resources", 0, OPTION_FLAG, false, NULL, "registers, shared memory, scratch... read from the object"},
     {"space", 0, OPTION_FLAG, false, NULL, "all candidates, in parallel, into the store"},
     {"defaults", 0, OPTION_FLAG, false, NULL, "the default candidate of each problem, with its record, into the store"},
@@ -103,12 +105,14 @@ static json_t *describe_resources(const struct resources *resources, const struc
     return row;
 }
 
-/* the listing goes beside the object, into the JSON, or to stdout */
-static attune_status add_listing(const struct work *work, const struct target *target,
-                                 const struct compile_result *result, const char *path, json_t *row,
-                                 struct error *error)
+/* the listing goes beside the object, into the JSON, or to stdout; with --loop what it says takes the place of the
+ * latter two */
+static attune_status add_listing(const struct work *work, const struct target *target, const struct launch *launch,
+                                 const struct resources *resources, const struct compile_result *result,
+                                 const char *path, json_t *row, struct error *error)
 {
     struct buffer text = BUFFER_INIT;
+    bool loop = options_has(&work->cli->options, "loop");
     attune_status status =
         compiler_disassemble(work->pool, target, result->object.data, result->object.length, &text, error);
     if (status == ATTUNE_OK && path != NULL) {
@@ -119,10 +123,13 @@ static attune_status add_listing(const struct work *work, const struct target *t
             status = file_write(listing, text.data, text.length, error);
             json_set_text(row, "asm_path", listing);
         }
-    } else if (status == ATTUNE_OK && work->cli->json) {
+    } else if (status == ATTUNE_OK && !loop && work->cli->json) {
         json_set_text(row, "asm", buffer_string(&text));
-    } else if (status == ATTUNE_OK) {
+    } else if (status == ATTUNE_OK && !loop) {
         fwrite(buffer_string(&text), 1, text.length, stdout);
+    }
+    if (status == ATTUNE_OK && loop) {
+        status = compile_loop(work->cli, target, &text, launch, resources, row, error);
     }
     buffer_free(&text);
     return status;
@@ -148,7 +155,7 @@ static attune_status keep_object(const struct work *work, const struct target *t
         json_set_text(row, "path", path);
     }
     if (status == ATTUNE_OK && options_has(&work->cli->options, "asm")) {
-        status = add_listing(work, target, result, to_file ? path : NULL, row, error);
+        status = add_listing(work, target, launch, &resources, result, to_file ? path : NULL, row, error);
     }
     return status;
 }
@@ -388,7 +395,7 @@ static attune_status check_options(struct cli *cli, int targets, struct error *e
     const struct options *given = &cli->options;
     bool space = options_has(given, "space"), defaults = options_has(given, "defaults");
     const char *fills = space ? "space" : "defaults";
-    static const char *const only_one[] = {"output", "asm", "resources", "sanitize"};
+    static const char *const only_one[] = {"output", "asm", "loop", "resources", "sanitize"};
     if (space && defaults) {
         return error_set(error, ATTUNE_INVALID, "--space makes the defaults too: leave --defaults out");
     }
@@ -398,6 +405,9 @@ static attune_status check_options(struct cli *cli, int targets, struct error *e
                              "--%s fills the store and goes without --%s: compile single candidates for that", fills,
                              only_one[i]);
         }
+    }
+    if (options_has(given, "loop") && !options_has(given, "asm")) {
+        return error_set(error, ATTUNE_INVALID, "--loop goes with --asm: it reads the disassembly");
     }
     if (defaults && given->positional_count > 0) {
         return error_set(error, ATTUNE_INVALID, "--defaults means the default candidate: '%s' would choose another",

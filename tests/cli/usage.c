@@ -171,6 +171,21 @@ static void an_unknown_target_is_refused_with_the_known_ones(void **state)
     }
 }
 
+/* --loop reads a disassembly, for targets whose issue rates are published */
+static void loops_are_looked_for_where_they_can_be(void **state)
+{
+    (void)state;
+    attune("compile", "--problem", SMALL, "--target", "gfx906", "--loop", "-o", scratch("object"), NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("--loop goes with --asm");
+    attune("compile", "--problem", SMALL, "--target", "gfx906", "--space", "--loop", NULL);
+    exits_with(EXIT_IS_USAGE);
+    complains("--loop");
+    attune("compile", "--problem", SMALL, "--target", "host", "--asm", "--loop", NULL);
+    exits_with(EXIT_IS_FAILED);
+    complains("--loop: no published issue rates for host");
+}
+
 static void an_option_without_template_is_refused_by_name(void **state)
 {
     (void)state;
@@ -421,6 +436,7 @@ int main(void)
         cmocka_unit_test(wrong_parameters_are_refused_by_name),
         cmocka_unit_test(a_violated_constraint_tells_its_reason),
         cmocka_unit_test(an_unknown_target_is_refused_with_the_known_ones),
+        cmocka_unit_test(loops_are_looked_for_where_they_can_be),
         cmocka_unit_test(an_option_without_template_is_refused_by_name),
         cmocka_unit_test(errors_are_json_when_asked),
         cmocka_unit_test(missing_devices_have_their_own_exit_code),
