@@ -99,6 +99,7 @@ attune_status compile_loop(struct cli *cli, const struct target *target, const s
 {
     struct listing parsed = {0};
     struct issue_rates rates = {.rule_count = 0};
+    struct issue_occupancy occupancy;
     struct issue_report *report = calloc(1, sizeof *report);
     attune_status status = report != NULL ? cli_generator(cli, error) : error_no_memory(error);
     if (status == ATTUNE_OK) {
@@ -111,8 +112,10 @@ attune_status compile_loop(struct cli *cli, const struct target *target, const s
         status = issue_analyse(&parsed, &rates, report, error);
     }
     if (status == ATTUNE_OK) {
-        struct issue_occupancy occupancy =
-            issue_occupancy(&rates, resources, (int)launch->threads, (int)launch->dynamic_shared_bytes);
+        status = issue_occupancy(cli->generator, target, &rates, resources, (int)launch->threads,
+                                 (int)launch->dynamic_shared_bytes, &occupancy, error);
+    }
+    if (status == ATTUNE_OK) {
         json_object_set_new(row, "loop", issue_report_to_json(report, &rates, &occupancy));
         if (!cli->json) {
             print_report(report, &rates, &occupancy, target->processor);

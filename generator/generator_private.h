@@ -118,6 +118,8 @@ attune_status template_prepare(struct generator *generator, const struct family 
 /* ---- lua_values.c ---- */
 /* makes `c`; inside */
 void values_open(lua_State *L, struct generator *generator);
+/* what generator/lua/NAME.lua returns; inside */
+void push_own_lua(lua_State *L, const char *name);
 /* loads generator/lua/targets.lua; inside */
 void values_load_targets(lua_State *L, struct generator *generator);
 /* one value each; inside */

@@ -71,16 +71,15 @@ struct issue_rule {
     bool unknown;    /* no published cycles */
 };
 
-/* generator/lua/issue_rates.lua's answer for a target, with what targets.lua says of its units */
+/* generator/lua/issue_rates.lua's rules for a target, and what targets.lua says of its units */
 struct issue_rates {
-    char generation[32];
+    char generation[48];
     struct issue_rule *rules;
     int rule_count;
-    double peak; /* multiply-adds a clock and SIMD, f16 with f32 accumulation */
+    double peak; /* multiply-adds a clock and SIMD, f16 with f32 accumulation, by the target's best instruction */
     char peak_source[320];
-    int wave, simds, max_waves, granule;
-    bool unified; /* accumulators and vector registers are one file */
-    int unit_registers, unit_lds_bytes, lds_bytes_a_clock;
+    int wave, simds, max_waves, max_blocks;
+    int unit_lds_bytes, lds_bytes_a_clock;
     int lds_granule, lds_reserved; /* a block's bytes are rounded up to the one, after the other was added */
 };
 
@@ -133,8 +132,9 @@ attune_status issue_analyse(const struct listing *listing, const struct issue_ra
 struct issue_occupancy {
     double waves, by_registers, by_lds, by_target;
 };
-struct issue_occupancy issue_occupancy(const struct issue_rates *rates, const struct resources *resources, int threads,
-                                       int dynamic_shared_bytes);
+attune_status issue_occupancy(struct generator *generator, const struct target *target, const struct issue_rates *rates,
+                              const struct resources *resources, int threads, int dynamic_shared_bytes,
+                              struct issue_occupancy *occupancy, struct error *error);
 
 /* what bounds one iteration */
 struct issue_bound {

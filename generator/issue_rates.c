@@ -80,24 +80,34 @@ const struct issue_rule *issue_rule_find(const struct issue_rates *rates, struct
 
 /* ---- from Lua ---- */
 
+/* call->result: the rules of call->target as JSON, left NULL where there are none */
 static int ask(lua_State *L)
 {
     struct call *call = lua_touserdata(L, 1);
-    const struct embedded_file *file = attune_embedded_lua;
-    while (file->name != NULL && strcmp(file->name, "issue_rates.lua") != 0) {
-        file++;
-    }
-    if (file->name == NULL) {
-        sandbox_raise(L, ATTUNE_INTERNAL, "generator/lua/issue_rates.lua is not embedded");
-    }
-    sandbox_load(L, (const char *)file->bytes, file->length, "generator/lua/issue_rates.lua");
-    lua_call(L, 0, 1);
-    lua_getfield(L, -1, "find");
-    lua_pushstring(L, call->target->processor);
+    push_own_lua(L, "issue_rates");
+    lua_getfield(L, -1, "rules");
+    push_target(L, call->generator, call->target);
     lua_call(L, 1, 1);
     if (lua_type(L, -1) == LUA_TTABLE) {
         *(json_t **)call->result = value_to_json(L, -1);
     }
+    return 0;
+}
+
+struct registers {
+    int vector, accumulators, waves;
+};
+
+static int ask_waves(lua_State *L)
+{
+    struct call *call = lua_touserdata(L, 1);
+    struct registers *registers = call->result;
+    push_target(L, call->generator, call->target);
+    lua_getfield(L, -1, "waves_per_simd");
+    lua_pushinteger(L, registers->vector);
+    lua_pushinteger(L, registers->accumulators);
+    lua_call(L, 2, 1);
+    registers->waves = (int)lua_tointeger(L, -1);
     return 0;
 }
 
@@ -132,6 +142,26 @@ static bool read_rule(const json_t *row, struct issue_rule *rule)
     return class != NULL && index < ISSUE_CLASSES && rule->bytes >= 0 && rule->bytes <= 16;
 }
 
+/* what is best at multiplying f16 with f32 accumulation, and where its rate is from */
+static void read_peak(const json_t *target, struct issue_rates *rates)
+{
+    double matrix = number_of(target, "matrix_macs");
+    const char *column = matrix > 0 ? "matrix_macs" : "fp32_lanes";
+    size_t index;
+    json_t *fact;
+    rates->peak = (matrix > 0 ? matrix : number_of(target, "fp32_lanes")) / rates->simds;
+    if (matrix <= 0 && json_is_true(json_object_get(target, "dot2"))) {
+        rates->peak *= 2;
+    }
+    json_array_foreach(json_object_get(target, "facts"), index, fact)
+    {
+        if (strcmp(json_string_value(json_object_get(fact, "name")), column) == 0) {
+            (void)snprintf(rates->peak_source, sizeof rates->peak_source, "%s",
+                           json_string_value(json_object_get(fact, "source")));
+        }
+    }
+}
+
 static attune_status read_facts(struct generator *generator, const struct target *target, struct issue_rates *rates,
                                 struct error *error)
 {
@@ -140,17 +170,26 @@ static attune_status read_facts(struct generator *generator, const struct target
     if (status != ATTUNE_OK) {
         return status;
     }
+    const char *generation = json_string_value(json_object_get(facts, "generation"));
+    (void)snprintf(rates->generation, sizeof rates->generation, "%s", generation != NULL ? generation : "");
     rates->wave = (int)number_of(facts, "wave");
     rates->simds = (int)number_of(facts, "simds");
     rates->max_waves = (int)number_of(facts, "max_waves");
-    rates->unit_registers = (int)number_of(facts, "unit_registers");
+    rates->max_blocks = (int)number_of(facts, "max_blocks");
     rates->unit_lds_bytes = (int)number_of(facts, "unit_lds_bytes");
-    rates->lds_bytes_a_clock = 4 * (int)number_of(facts, "lds_banks");
+    rates->lds_bytes_a_clock = (int)number_of(facts, "lds_clock_bytes");
+    rates->lds_granule = (int)number_of(facts, "lds_granule");
+    rates->lds_reserved = (int)number_of(facts, "lds_reserved");
+    if (rates->simds > 0) {
+        read_peak(facts, rates);
+    }
     json_decref(facts);
-    return rates->wave > 0 && rates->simds > 0 && rates->lds_bytes_a_clock > 0
+    return rates->wave > 0 && rates->lds_bytes_a_clock > 0 && rates->lds_granule > 0 && rates->peak > 0
                ? ATTUNE_OK
-               : error_set(error, ATTUNE_INTERNAL, "generator/lua/targets.lua: %s has no wave, simds or lds_banks",
-                           target->processor);
+               : error_set(
+                     error, ATTUNE_INTERNAL,
+                     "generator/lua/targets.lua: %s has no wave, simds, lds_clock_bytes, lds_granule or fp32_lanes",
+                     target->processor);
 }
 
 attune_status issue_rates_load(struct generator *generator, const struct target *target, struct issue_rates *rates,
@@ -171,29 +210,15 @@ attune_status issue_rates_load(struct generator *generator, const struct target 
     if (status != ATTUNE_OK) {
         return status;
     }
-    const json_t *rules = json_object_get(json, "rules");
-    const char *generation = json_string_value(json_object_get(json, "generation"));
-    const char *source = json_string_value(json_object_get(json, "peak_source"));
-    size_t count = json_array_size(rules);
+    size_t count = json_array_size(json);
     rates->rules = calloc(count + 1, sizeof *rates->rules);
     status = rates->rules != NULL ? ATTUNE_OK : error_no_memory(error);
     for (size_t i = 0; i < count && status == ATTUNE_OK; i++) {
-        const json_t *row = json_array_get(rules, i);
+        const json_t *row = json_array_get(json, i);
         if (!read_rule(row, &rates->rules[rates->rule_count++])) {
             status = error_set(error, ATTUNE_INTERNAL, "generator/lua/issue_rates.lua: %s, rule %zu: '%s' is wrong",
                                target->processor, i + 1, json_string_value(json_object_get(row, "pattern")));
         }
-    }
-    (void)snprintf(rates->generation, sizeof rates->generation, "%s", generation != NULL ? generation : "");
-    (void)snprintf(rates->peak_source, sizeof rates->peak_source, "%s", source != NULL ? source : "");
-    rates->peak = number_of(json, "peak");
-    rates->granule = (int)number_of(json, "granule");
-    rates->lds_granule = (int)number_of(json, "lds_granule");
-    rates->lds_reserved = (int)number_of(json, "lds_reserved");
-    rates->unified = json_is_true(json_object_get(json, "unified"));
-    if (status == ATTUNE_OK && (rates->peak <= 0 || rates->granule <= 0 || rates->lds_granule <= 0)) {
-        status = error_set(error, ATTUNE_INTERNAL, "generator/lua/issue_rates.lua: %s has no peak or granules",
-                           target->processor);
     }
     json_decref(json);
     if (status != ATTUNE_OK) {
@@ -206,4 +231,32 @@ void issue_rates_free(struct issue_rates *rates)
 {
     free(rates->rules);
     *rates = (struct issue_rates){.rule_count = 0};
+}
+
+/* ---- occupancy ---- */
+
+attune_status issue_occupancy(struct generator *generator, const struct target *target, const struct issue_rates *rates,
+                              const struct resources *resources, int threads, int dynamic_shared_bytes,
+                              struct issue_occupancy *occupancy, struct error *error)
+{
+    struct registers registers = {resources->vector_registers, resources->accumulator_registers, 0};
+    struct call call = {generator, NULL, NULL, NULL, target, &registers, error};
+    attune_status status = sandbox_protect(&generator->sandbox, ask_waves, &call, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    int waves_a_block = threads > rates->wave ? (threads + rates->wave - 1) / rates->wave : 1;
+    int most = rates->max_waves / rates->simds;
+    int blocks = registers.waves * rates->simds / waves_a_block;
+    int shared = resources->shared_bytes + dynamic_shared_bytes + rates->lds_reserved;
+    *occupancy = (struct issue_occupancy){.by_registers = registers.waves, .by_target = most, .by_lds = most};
+    blocks = blocks < rates->max_blocks ? blocks : rates->max_blocks;
+    if (shared > 0) {
+        int granules = (shared + rates->lds_granule - 1) / rates->lds_granule;
+        int fit = rates->unit_lds_bytes / (granules * rates->lds_granule);
+        occupancy->by_lds = (double)(fit * waves_a_block) / rates->simds;
+        blocks = fit < blocks ? fit : blocks;
+    }
+    occupancy->waves = (double)(blocks * waves_a_block) / rates->simds;
+    return ATTUNE_OK;
 }

@@ -1,36 +1,5 @@
-/* issue_report.c - occupancy, what bounds an iteration, and all of it as JSON. */
+/* issue_report.c - what bounds an iteration, and all that was found as JSON. */
 #include "generator/issue.h"
-
-static int up_to(int value, int granule)
-{
-    return (value + granule - 1) / granule * granule;
-}
-
-struct issue_occupancy issue_occupancy(const struct issue_rates *rates, const struct resources *resources, int threads,
-                                       int dynamic_shared_bytes)
-{
-    int vector = resources->vector_registers > 0 ? resources->vector_registers : 1;
-    int accumulators = resources->accumulator_registers > 0 ? resources->accumulator_registers : 0;
-    /* accumulators begin at a multiple of four in a common file, and have a file of the same size otherwise */
-    int registers = rates->unified          ? up_to(vector, accumulators > 0 ? 4 : 1) + accumulators
-                    : vector > accumulators ? vector
-                                            : accumulators;
-    int file = rates->unit_registers / rates->simds / rates->wave;
-    int waves_a_block = threads > rates->wave ? (threads + rates->wave - 1) / rates->wave : 1;
-    int shared = up_to(resources->shared_bytes + dynamic_shared_bytes + rates->lds_reserved, rates->lds_granule);
-    int by_registers = file / up_to(registers, rates->granule);
-    int most = rates->max_waves / rates->simds;
-    int fit = by_registers < most ? by_registers : most;
-    int blocks = fit * rates->simds / waves_a_block;
-    struct issue_occupancy occupancy = {.by_registers = by_registers, .by_target = most, .by_lds = most};
-    if (shared > 0) {
-        int blocks_by_lds = rates->unit_lds_bytes / shared;
-        occupancy.by_lds = (double)(blocks_by_lds * waves_a_block) / rates->simds;
-        blocks = blocks_by_lds < blocks ? blocks_by_lds : blocks;
-    }
-    occupancy.waves = (double)(blocks * waves_a_block) / rates->simds;
-    return occupancy;
-}
 
 const struct issue_totals *issue_hottest(const struct issue_report *report)
 {

@@ -129,11 +129,16 @@ static int load_own(lua_State *L)
     return 1;
 }
 
-void values_load_targets(lua_State *L, struct generator *generator)
+void push_own_lua(lua_State *L, const char *name)
 {
     lua_pushcfunction(L, load_own);
-    lua_pushliteral(L, "targets");
+    lua_pushstring(L, name);
     lua_call(L, 1, 1);
+}
+
+void values_load_targets(lua_State *L, struct generator *generator)
+{
+    push_own_lua(L, "targets");
     lua_getfield(L, -1, "find");
     generator->targets_find = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_getfield(L, -1, "describe");

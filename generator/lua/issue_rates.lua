@@ -1,6 +1,6 @@
 -- issue_rates.lua - what one instruction of one wave costs, as data: cycles of the units it keeps busy.
 --
--- find(processor) gives { generation, registers..., peak, rules }; nil for a processor without rates. A rule is
+-- rules(t) gives the rules of a target, from its row of targets.lua; nil for the host. A rule is
 --   { pattern, class, valu=, trans=, integer=, port=, scalar=, matrix=, products=, bytes=, unknown=, source= }
 -- pattern     of the mnemonic, `*` stands for any text; the first rule that fits counts
 -- class       what the listing calls it
@@ -13,27 +13,17 @@
 -- products    multiply-adds that one wave's instruction does
 -- bytes       of LDS, shared or global memory a lane
 -- unknown     true where no cycles are published: who counts says so
+-- Whole-unit rates (fp32, exp2, matrix multiply-adds a clock) are targets.lua's; here is what single instructions make of them.
 -- A cycle is one of the SIMD or partition; LDS cycles follow from the bytes, the banks and the units that share the LDS.
---
--- `peak` is multiply-adds of f16 operands with f32 accumulation a clock and SIMD by the target's best instruction, as the
--- vendor's peak numbers for a board with compute units and clock give it: the unit of "share of peak".
--- `granule` registers a lane are allocated at once; `unified` says whether accumulators come from the same file. A block's
--- LDS is rounded up to `lds_granule`, after `lds_reserved` bytes that the system keeps in it. Sources: LLVM's AMDGPU usage
--- guide, the CUDA occupancy tables.
 
 local sources = {
-    isa = "AMD's ISA manuals (Vega, Vega 7nm, MI100, MI200, CDNA3, CDNA4, RDNA 1-4): wave64 on 16 lanes is 4 cycles, wave32 on 32 is 1",
-    quarter = "GCN and CDNA: v_exp_f32 and its like at a quarter of the rate; LLVM's WriteTrans32, latency 4 issue slots",
-    rdna = "RDNA whitepaper: 8 lanes of transcendental functions a SIMD, beside the vector unit",
-    cdna4 = "CDNA 4: transcendental rate doubled",
-    passes = "LLVM's scheduling model of MFMA passes (4 cycles each); agrees with the boards' peak: MI100 184.6, MI210 181, "
-        .. "MI300X 1307.4, MI355X 2516.6 TFLOP/s of f16",
-    rdna3 = "RX 7900 XTX: 122.8 TFLOP/s of f16 on 96 CUs at 2.5 GHz = 128 multiply-adds a clock and SIMD",
-    rdna4 = "RX 9070 XT: 195 TFLOP/s of f16 on 64 CUs at 2.97 GHz = 256 multiply-adds a clock and SIMD",
-    dot2 = "MI50: 26.5 TFLOP/s of f16 on 60 CUs at 1.725 GHz = 32 multiply-adds a clock and SIMD; a full-rate instruction",
+    isa = "AMD's ISA manuals and targets.lua: a full-rate instruction takes a wave's lanes over the SIMD's fp32 lanes",
+    trans = "targets.lua, exp_lanes; on RDNA a unit of its own (RDNA white paper)",
+    passes = "LLVM's scheduling models and AMD's matrix instruction calculator: passes of 4 cycles",
+    wmma = "GPUOpen, matrix cores of RDNA 3 and RDNA 4: operations a clock and compute unit (targets.lua, matrix_macs)",
+    quarter = "AMD's ISA manuals and LLVM: 32-bit integer multiplies at a quarter of the rate",
     cuda = "CUDA C++ programming guide, throughput of native arithmetic instructions a clock and SM, over 4 partitions",
-    tensor = "NVIDIA's architecture whitepapers: dense f16 multiply-adds with f32 accumulation a clock and SM, over 4 partitions; "
-        .. "sm_86, sm_89 and sm_120 as on professional boards, GeForce ones do half of it",
+    tensor = "NVIDIA's architecture white papers (targets.lua, matrix_macs)",
     hopper = "published microbenchmarks of H800: mma.sync reaches 65 % of what wgmma does",
     assumed = "assumed: no published number",
 }
@@ -55,6 +45,10 @@ local function expand(rules, units)
         local row = { pattern = rule[1], class = rule[2], source = sources[rule.source or units.source] }
         for _, name in ipairs { "valu", "trans", "integer", "scalar", "matrix", "products", "bytes" } do
             row[name] = rule[name] or 0
+        end
+        if rule.trans_rate then -- on the vector unit, or one slot of it and then a unit of their own
+            row.valu, row.trans = units.trans_beside and units.full or units.trans, units.trans_beside and units.trans or 0
+            row.source = sources.trans
         end
         if rule.rate then -- vector instructions: how many times a full-rate instruction's cycles
             row.valu = rule.rate * units.full
@@ -111,13 +105,13 @@ local memory = {
 }
 
 -- what a full-rate vector instruction does, by class; rates are multiples of its cycles
-local function vector(quarter, double)
+local function vector(double)
     return {
         { "v_exp_*", "exp", trans_rate = true }, { "v_log_*", "exp", trans_rate = true }, { "v_rcp_*", "exp", trans_rate = true },
         { "v_rsq_*", "exp", trans_rate = true }, { "v_sqrt_*", "exp", trans_rate = true }, { "v_sin_*", "exp", trans_rate = true },
         { "v_cos_*", "exp", trans_rate = true },
         { "v_*_f64*", "other vector", rate = double },
-        { "v_dot2*_f32_f16*", "dot2", rate = 1, lanes = 2, source = "dot2" }, { "v_dot2*_f32_bf16*", "dot2", rate = 1, lanes = 2 },
+        { "v_dot2*_f32_f16*", "dot2", rate = 1, lanes = 2, source = "isa" }, { "v_dot2*_f32_bf16*", "dot2", rate = 1, lanes = 2 },
         { "v_dot4*", "dot2", rate = 1, lanes = 4 }, { "v_dot*", "dot2", rate = 1, lanes = 2 },
         { "v_pk_fma_f32*", "fma", rate = 1, lanes = 2 }, { "v_pk_fma_f16*", "fma", rate = 1, lanes = 2 },
         { "v_pk_fmac_f16*", "fma", rate = 1, lanes = 2 },
@@ -127,9 +121,9 @@ local function vector(quarter, double)
         { "v_dual_fmac_f32", "fma", rate = 1, lanes = 1 }, { "v_dual_fma*", "fma", rate = 1, lanes = 1 },
         { "v_dual_dot2acc*", "dot2", rate = 1, lanes = 2 },
         { "v_mac_f32*", "fma", rate = 1, lanes = 1 }, { "v_mad_f32*", "fma", rate = 1, lanes = 1 },
-        { "v_mad_u64_u32*", "other vector", rate = quarter }, { "v_mad_i64_i32*", "other vector", rate = quarter },
-        { "v_mad_co_u64_u32*", "other vector", rate = quarter }, { "v_mul_lo_*32*", "other vector", rate = quarter },
-        { "v_mul_hi_*32*", "other vector", rate = quarter },
+        { "v_mad_u64_u32*", "other vector", rate = 4, source = "quarter" }, { "v_mad_i64_i32*", "other vector", rate = 4, source = "quarter" },
+        { "v_mad_co_u64_u32*", "other vector", rate = 4, source = "quarter" }, { "v_mul_lo_*32*", "other vector", rate = 4, source = "quarter" },
+        { "v_mul_hi_*32*", "other vector", rate = 4, source = "quarter" },
         { "v_mov_b32_dpp", "exchange", rate = 1 }, { "v_*_dpp*", "exchange", rate = 1 }, { "v_permlane*", "exchange", rate = 1 },
         { "v_readlane*", "exchange", rate = 1 }, { "v_readfirstlane*", "exchange", rate = 1 }, { "v_writelane*", "exchange", rate = 1 },
         { "v_cvt_*", "convert", rate = 1 }, { "v_perm_*", "convert", rate = 1 }, { "v_pack_*", "convert", rate = 1 },
@@ -147,15 +141,6 @@ local function vector(quarter, double)
     }
 end
 
-local function with_trans(rules, trans, source)
-    for _, rule in ipairs(rules) do
-        if rule.trans_rate then
-            rule.rate, rule.trans, rule.source = trans.rate, trans.trans, source
-        end
-    end
-    return rules
-end
-
 -- Each MFMA is issued in one slot of the vector unit and then keeps the matrix unit for its passes of 4 cycles.
 local function mfma(shape, products, passes)
     return { "v_mfma_f32_" .. shape, "matrix", rate = 1, matrix = 4 * passes, products = products, source = "passes" }
@@ -170,22 +155,24 @@ local mfma_third = { -- gfx942
 local mfma_wide = { mfma("16x16x32*f16*", 8192, 4), mfma("32x32x16*f16*", 16384, 8) } -- gfx950
 local mfma_unknown = { { "v_mfma*", "matrix", rate = 1, unknown = true }, { "v_smfma*", "matrix", rate = 1, unknown = true } }
 
-local gcn = { full = 4, wave = 64, scalar = 4, source = "isa" }
-local rdna = { full = 1, wave = 32, scalar = 1, source = "isa" }
-
-local function gcn_vector(double, cycles, source)
-    return with_trans(vector(4, double), { rate = cycles / 4 }, source or "quarter")
-end
-local rdna_trans = { rate = 1, trans = 4 }
-local function rdna_vector(double)
-    return with_trans(vector(4, double), rdna_trans, "rdna")
-end
-local function wmma(cycles, source)
+-- on the vector unit's own lanes
+local function wmma(cycles)
     return {
-        { "v_wmma_f32_16x16x16_*f16*", "matrix", valu = cycles, matrix = cycles, products = 4096, source = source },
+        { "v_wmma_f32_16x16x16_*f16*", "matrix", valu = cycles, matrix = cycles, products = 4096, source = "wmma" },
         { "v_wmma*", "matrix", valu = cycles, matrix = cycles, unknown = true },
         { "v_swmmac*", "matrix", valu = cycles, matrix = cycles, unknown = true },
     }
+end
+
+local function amd(t, units)
+    local level = t.matrix_level
+    units.scalar, units.source, units.trans_beside = units.full, "isa", t.wave == 32
+    if t.wave == 32 then
+        local cycles = level > 0 and 4096 * t.simds / t.matrix_macs
+        return expand(joined(memory, level > 0 and wmma(cycles) or {}, vector(level > 0 and 32 or 16)), units)
+    end
+    local mfma = level == 0 and {} or joined(level >= 4 and mfma_wide or {}, level >= 3 and mfma_third or mfma_first, mfma_unknown)
+    return expand(joined(memory, mfma, vector(level >= 2 and 1 or t.dot2 and 2 or 16)), units)
 end
 
 -- ---- NVIDIA ----
@@ -225,74 +212,27 @@ local function sass(r)
         { "*", "other vector", integer = 2 },
     })
 end
-local warp = { full = 1, wave = 32, scalar = 0, port = 1, source = "cuda" }
-local function nvidia(name, peak, peak_source, rates)
-    rates.mma_source = rates.mma_source or "tensor"
-    return {
-        generation = name, granule = 8, unified = true, lds_granule = 128,
-        lds_reserved = name == "Turing" and 0 or 1024, peak = peak, peak_source = sources[peak_source],
-        rules = expand(sass(rates), warp),
-    }
-end
-
--- ---- the generations ----
-
-local function amd(name, granule, unified, peak, peak_source, units, ...)
-    return {
-        generation = name, granule = granule, unified = unified, lds_granule = 512, lds_reserved = 0,
-        peak = peak, peak_source = sources[peak_source],
-        rules = expand(joined(memory, ...), units),
-    }
-end
-
-local generations = {
-    { { "gfx900" }, function() return amd("GCN 5", 4, false, 16, "isa", gcn, gcn_vector(16, 16)) end },
-    { { "gfx906" }, function() return amd("GCN 5.1", 4, false, 32, "dot2", gcn, gcn_vector(2, 16)) end },
-    { { "gfx908" }, function() return amd("CDNA", 4, false, 128, "passes", gcn, mfma_first, mfma_unknown, gcn_vector(2, 16)) end },
-    { { "gfx90a" }, function() return amd("CDNA 2", 8, true, 128, "passes", gcn, mfma_first, mfma_unknown, gcn_vector(1, 16)) end },
-    { { "gfx942" }, function() return amd("CDNA 3", 8, true, 256, "passes", gcn, mfma_third, mfma_unknown, gcn_vector(1, 16)) end },
-    { { "gfx950" }, function()
-        return amd("CDNA 4", 8, true, 512, "passes", gcn, mfma_wide, mfma_third, mfma_unknown, gcn_vector(1, 8, "cdna4"))
-    end },
-    { { "gfx1010" }, function() return amd("RDNA", 8, false, 32, "isa", rdna, rdna_vector(16)) end },
-    { { "gfx1011", "gfx1012" }, function() return amd("RDNA", 8, false, 64, "isa", rdna, rdna_vector(16)) end },
-    { { "gfx1030", "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036" }, function()
-        return amd("RDNA 2", 16, false, 64, "isa", rdna, rdna_vector(16))
-    end },
-    -- three files of 1536 registers a lane are granules of 24, two of 1024 granules of 16
-    { { "gfx1100", "gfx1101", "gfx1151" }, function()
-        return amd("RDNA 3", 24, false, 128, "rdna3", rdna, wmma(32, "rdna3"), rdna_vector(32))
-    end },
-    { { "gfx1102", "gfx1103", "gfx1150", "gfx1152", "gfx1153" }, function()
-        return amd("RDNA 3", 16, false, 128, "rdna3", rdna, wmma(32, "rdna3"), rdna_vector(32))
-    end },
-    { { "gfx1200", "gfx1201" }, function()
-        return amd("RDNA 4", 24, false, 256, "rdna4", rdna, wmma(16, "rdna4"), rdna_vector(32))
-    end },
-    { { "sm_75" }, function() return nvidia("Turing", 128, "tensor", { fp = 2, imad = 2, mufu = 8, k8 = 8 }) end },
-    { { "sm_80" }, function() return nvidia("Ampere GA100", 256, "tensor", { fp = 2, imad = 2, mufu = 8, k16 = 8, k8 = 4 }) end },
-    { { "sm_86" }, function() return nvidia("Ampere GA10x", 128, "tensor", { fp = 1, imad = 2, mufu = 8, k16 = 16, k8 = 8 }) end },
-    { { "sm_89" }, function() return nvidia("Ada", 128, "tensor", { fp = 1, imad = 2, mufu = 8, k16 = 16, k8 = 8 }) end },
-    { { "sm_90", "sm_90a" }, function()
-        return nvidia("Hopper", 512, "tensor", { fp = 1, imad = 2, mufu = 8, k16 = 4 / 0.65, k8 = 2 / 0.65, mma_source = "hopper" })
-    end },
-    { { "sm_100", "sm_100a" }, function()
-        return nvidia("Blackwell GB100", 1024, "tensor", { fp = 1, imad = 2, mufu = 8, k16 = 8, k8 = 4, mma_source = "assumed" })
-    end },
-    { { "sm_120", "sm_120a" }, function()
-        return nvidia("Blackwell GB20x", 128, "tensor", { fp = 1, imad = 2, mufu = 8, k16 = 16, k8 = 8 })
-    end },
-}
-
-local function find(processor)
-    for _, generation in ipairs(generations) do
-        for _, name in ipairs(generation[1]) do
-            if name == processor then
-                return generation[2]()
-            end
-        end
+local function nvidia(t, units)
+    local level = t.matrix_level
+    local macs = t.matrix_macs / t.simds
+    local source = "tensor"
+    if level == 90 then
+        macs, source = 0.65 * macs, "hopper"
+    elseif level == 100 then -- tcgen05 has the peak; Ampere's rate for the instruction that it has in common with it
+        macs, source = 256, "assumed"
     end
-    return nil
+    units.port, units.source, units.scalar = 1, "cuda", 0
+    return expand(sass {
+        fp = units.full, imad = 2, mufu = units.trans, k16 = level >= 80 and 2048 / macs, k8 = 1024 / macs, mma_source = source,
+    }, units)
 end
 
-return { find = find }
+local function rules(t)
+    local units = { wave = t.wave, full = t.wave * t.simds / t.fp32_lanes, trans = t.wave * t.simds / t.exp_lanes }
+    if t.vendor == "amd" then
+        return amd(t, units)
+    end
+    return t.vendor == "nvidia" and nvidia(t, units) or nil
+end
+
+return { rules = rules }

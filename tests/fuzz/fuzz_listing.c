@@ -56,8 +56,7 @@ static void check_report(const struct listing *listing, const struct issue_rates
         HOLDS(loop->trips >= 0 && loop->trips <= 4096, "%d rounds", loop->trips);
         HOLDS(loop->beside_cycles >= -1e-6, "%g beside", loop->beside_cycles);
     }
-    struct resources resources = {.vector_registers = 1};
-    struct issue_occupancy occupancy = issue_occupancy(rates, &resources, 64, 0);
+    struct issue_occupancy occupancy = {.waves = 1};
     json_t *json = issue_report_to_json(&report, rates, &occupancy);
     HOLDS(json_is_object(json), "no JSON");
     json_decref(json);

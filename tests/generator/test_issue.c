@@ -392,9 +392,13 @@ static void occupancy_follows_registers_and_lds(void **state)
         if (issue_rates_load(generator, &target, &rates, &error) != ATTUNE_OK) {
             fail_msg("%s", error.message);
         }
-        double waves = issue_occupancy(&rates, &resources, cases[i].threads, 0).waves;
-        if (waves != cases[i].waves) {
-            fail_msg("%s, case %zu: %g waves, not %g", cases[i].target, i, waves, cases[i].waves);
+        struct issue_occupancy occupancy;
+        if (issue_occupancy(generator, &target, &rates, &resources, cases[i].threads, 0, &occupancy, &error) !=
+            ATTUNE_OK) {
+            fail_msg("%s", error.message);
+        }
+        if (occupancy.waves != cases[i].waves) {
+            fail_msg("%s, case %zu: %g waves, not %g", cases[i].target, i, occupancy.waves, cases[i].waves);
         }
     }
 }
