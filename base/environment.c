@@ -25,6 +25,7 @@ static const struct environment_variable variables[] = {
     {"ATTUNE_SIMULATOR", "the program that runs the launches of devices sim:TARGET"},
     {"ATTUNE_SIMULATOR_SECONDS", "limit of one of its launches (default 600)"},
     {"ATTUNE_SIMULATOR_KEEP", "1 keeps the folders of its launches"},
+    {"ATTUNE_SYS", "folder that doctor reads in place of /sys: for tests"},
     {"ATTUNE_QUIET", "1 mutes warnings, and the line that a miss begins to tune"},
     {"XDG_CACHE_HOME", "parent of the cache folder"},
     {"HOME", "its .cache is used without the above"},
@@ -64,6 +65,7 @@ static const struct environment_variable variables[] = {
     {"CUDA_VISIBLE_DEVICES", "hides NVIDIA devices"},
     {"HIP_VISIBLE_DEVICES", "hides AMD devices"},
     {"ROCR_VISIBLE_DEVICES", "hides AMD devices"},
+    {"GPU_DEVICE_ORDINAL", "hides AMD devices"},
     {"HSA_OVERRIDE_GFX_VERSION", "makes an AMD device claim another target"},
 };
 

@@ -4,6 +4,7 @@
 #include "cache/store.h"
 #include "cli/cli.h"
 #include "cli/devices.h"
+#include "cli/kfd_check.h"
 #include "cli/table.h"
 #include "runtime/runner.h"
 #include "runtime/simulator.h"
@@ -37,6 +38,30 @@ static json_t *survey_environment(void)
         json_array_append_new(rows, row);
     }
     return rows;
+}
+
+/* the drivers' answer about AMD GPUs against the kernel's */
+static json_t *survey_kernel(struct cli *cli, const json_t *drivers)
+{
+    static const char *const hiding[] = {"HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"};
+    struct kfd_topology *topology = malloc(sizeof *topology);
+    struct error error = {.message = ""};
+    json_t *kfd = NULL;
+    bool hidden = false;
+    const char *sys = environment_get("ATTUNE_SYS");
+    for (size_t i = 0; i < sizeof hiding / sizeof hiding[0]; i++) {
+        hidden = hidden || environment_get(hiding[i]) != NULL;
+    }
+    attune_status status = topology != NULL ? kfd_read(sys != NULL && sys[0] != '\0' ? sys : "/sys", topology, &error)
+                                            : error_no_memory(&error);
+    if (status == ATTUNE_OK) {
+        kfd = kfd_check(cli->generator, drivers, topology, environment_get("HSA_OVERRIDE_GFX_VERSION"), hidden);
+    } else {
+        kfd = json_object();
+        json_set_text(kfd, "reason", error.message);
+    }
+    free(topology);
+    return kfd;
 }
 
 static attune_status survey_compilers(json_t **compilers, struct error *error)
@@ -263,6 +288,7 @@ static attune_status run(struct cli *cli, struct error *error)
     attune_status compiler_status = survey_compilers(&compilers, &compiler_error);
     const char *path = environment_get("ATTUNE_TEMPLATE_PATH");
     json_object_set_new(cli->result, "drivers", survey_drivers());
+    json_object_set_new(cli->result, "kernel", survey_kernel(cli, json_object_get(cli->result, "drivers")));
     json_object_set_new(cli->result, "compilers", compilers != NULL ? compilers : json_array());
     json_object_set_new(cli->result, "targets", survey_targets(cli));
     json_object_set_new(cli->result, "cache", survey_cache(cli));
@@ -272,6 +298,7 @@ static attune_status run(struct cli *cli, struct error *error)
     json_object_set_new(cli->result, "environment", survey_environment());
     if (!cli->json) {
         print_drivers(json_object_get(cli->result, "drivers"));
+        print_kfd(json_object_get(cli->result, "kernel"));
         printf("\n");
         print_compilers(json_object_get(cli->result, "compilers"), json_object_get(cli->result, "targets"));
         print_rest(cli->result);

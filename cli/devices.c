@@ -22,6 +22,9 @@ static json_t *describe(const struct driver *driver, int ordinal)
     json_set_text(row, "target", target);
     json_set_text(row, "name", device.name);
     json_set_text(row, "driver_version", device.driver_version);
+    if (device.pci[0] != '\0') {
+        json_set_text(row, "pci", device.pci);
+    }
     json_set_whole(row, "compute_units", device.compute_units);
     json_set_whole(row, "wave_size", device.wave_size);
     json_set_whole(row, "max_threads", device.max_threads);

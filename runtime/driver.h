@@ -23,6 +23,7 @@ struct driver_device {
     struct target target; /* full ID as the driver says */
     char name[128];
     char driver_version[64]; /* "CUDA 13.0 (580.159)", "HIP 5.2", "host" */
+    char pci[16];            /* 0000:03:00.0, "" where the driver does not tell (cuda and host never do) */
     int32_t compute_units;
     int32_t wave_size;
     int32_t max_threads;   /* a block */

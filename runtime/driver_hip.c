@@ -136,6 +136,11 @@ static attune_status hip_describe(const struct driver *driver, int ordinal, stru
         status = hip_failed(error, code, "reading the properties of hip:%d", ordinal);
         goto out;
     }
+    if (hip_api()->device_pci != NULL &&
+        hip_api()->device_pci(device->pci, (int)sizeof device->pci, ordinal) != HIP_SUCCESS) {
+        device->pci[0] = '\0'; /* nothing depends on it but what doctor tells */
+    }
+    device->pci[sizeof device->pci - 1] = '\0';
     snprintf(device->driver_version, sizeof device->driver_version, "%s", hip_version());
     device->shared_bytes = (uint64_t)shared;
     device->memory_bytes = memory_bytes;

@@ -26,6 +26,7 @@ struct hip_functions {
     hip_result (*properties_old)(void *properties, int device);
     hip_result (*device_attribute)(int *value, int attribute, int device);
     hip_result (*device_memory)(size_t *bytes, int device);
+    hip_result (*device_pci)(char *address, int length, int device); /* NULL where the library lacks it */
     hip_result (*device_current)(int *device);
     hip_result (*device_select)(int device);
     hip_result (*memory_info)(size_t *free_bytes, size_t *total_bytes);

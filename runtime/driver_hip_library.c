@@ -35,6 +35,7 @@ static const struct driver_symbol hip_symbols[] = {
     OPTIONAL(properties_old, "hipGetDeviceProperties"),
     REQUIRED(device_attribute, "hipDeviceGetAttribute"),
     REQUIRED(device_memory, "hipDeviceTotalMem"),
+    OPTIONAL(device_pci, "hipDeviceGetPCIBusId"),
     REQUIRED(device_current, "hipGetDevice"),
     REQUIRED(device_select, "hipSetDevice"),
     REQUIRED(memory_info, "hipMemGetInfo"),

@@ -3,7 +3,10 @@
  * FAKE_LAYOUT chooses what hipGetDeviceProperties looks like: 5 only the old layout (gcnArchName at byte 396), 6 both
  * symbols (the new one has it at 1160), 8 a layout that nobody has seen yet, under the new symbol. FAKE_VERSION is what
  * hipRuntimeGetVersion says. Launches count work-items in 32 bits, as the real runtime does: too large a grid runs less
- * and reports success. */
+ * and reports success.
+ *
+ * FAKE_HIP_DEVICE in the environment makes it one device of another kind, for programs that no test can reach into:
+ * "gfx1030 40 32 0000:03:00.0" is its processor, units, wave size and PCI address ("-": it tells none). */
 #include "fake_body.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -25,6 +28,19 @@
 static _Thread_local int selected;
 static const char *const processors[] = {"gfx906:sramecc+:xnack-", "gfx90a:sramecc+:xnack-"};
 
+static struct {
+    char processor[64], pci[32];
+    int units, wave;
+} other;
+
+__attribute__((constructor)) static void read_environment(void)
+{
+    const char *text = getenv("FAKE_HIP_DEVICE");
+    if (text != NULL && sscanf(text, "%63s %d %d %31s", other.processor, &other.units, &other.wave, other.pci) == 4) {
+        fake.devices = 1;
+    }
+}
+
 static int properties(char *bytes, size_t size, size_t processor_offset, int device)
 {
     memset(bytes, 0, size);
@@ -33,7 +49,7 @@ static int properties(char *bytes, size_t size, size_t processor_offset, int dev
     }
     /* a number that looks like text stands before the real name */
     memcpy(bytes + 300, "gf", 2);
-    snprintf(bytes + processor_offset, 256, "%s", processors[device]);
+    snprintf(bytes + processor_offset, 256, "%s", other.units > 0 ? other.processor : processors[device]);
     return call("hipGetDeviceProperties", "%d", device);
 }
 
@@ -95,19 +111,30 @@ FUNCTION(hipDeviceGetAttribute, int *value, int attribute, int device)
         *value = 1024;
         break;
     case 63:
-        *value = device == 0 ? 60 : 104;
+        *value = other.units > 0 ? other.units : device == 0 ? 60 : 104;
         break;
     case 74:
         *value = 65536;
         break;
     case 87:
-        *value = 64;
+        *value = other.units > 0 ? other.wave : 64;
         break;
     default:
         return 1;
     }
     return call("hipDeviceGetAttribute", "%d", attribute);
 }
+#if FAKE_LAYOUT != 5
+FUNCTION(hipDeviceGetPCIBusId, char *address, int length, int device)
+{
+    if (other.units > 0) {
+        snprintf(address, (size_t)length, "%s", other.pci);
+        return other.pci[0] == '-';
+    }
+    snprintf(address, (size_t)length, "0000:%02x:00.0", 3 + device);
+    return 0;
+}
+#endif
 FUNCTION(hipDeviceTotalMem, size_t *bytes, int device)
 {
     *bytes = (size_t)(device == 0 ? 16 : 64) << 30;
