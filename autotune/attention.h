@@ -32,6 +32,7 @@ struct attention {
     float dropout_scale;
     uint64_t seed, offset;
     int64_t alignment; /* bytes that every row start keeps */
+    bool flushes;      /* the target's products take subnormal 16-bit elements as zero: so does the naive algorithm */
 };
 
 /* Contiguous tensors. ATTUNE_UNSUPPORTED, by the option's name, for what the reference does not compute. */

@@ -97,6 +97,11 @@ float float_to_odd(double value)
     return bits_float(float_bits(truncated) | 1u);
 }
 
+float dtype_least_normal(enum dtype dtype)
+{
+    return dtype == DTYPE_F16 ? 0x1p-14f : 0x1p-126f;
+}
+
 float dtype_round(enum dtype dtype, float value)
 {
     switch (dtype) {

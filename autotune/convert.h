@@ -26,6 +26,7 @@ float bfloat_to_float(uint16_t bits);
 float float_to_odd(double value);
 
 float dtype_round(enum dtype dtype, float value); /* through the type and back */
+float dtype_least_normal(enum dtype dtype);       /* 2^-14, 2^-126, 2^-126: what is smaller is subnormal or 0 */
 
 /* whole runs of elements */
 void convert_to_float(enum dtype dtype, const void *from, float *to, size_t count);

@@ -108,6 +108,7 @@ struct measurer_local_options {
     int ordinal;
     bool timing;                         /* false: checks alone */
     bool companions;                     /* on the host device too */
+    bool flushes;                        /* the emulated target's products do (target_flushes) */
     const struct driver *const *runners; /* by schedule: drivers whose launches other programs execute, such as the
                                             sanitizers'; NULL: the driver itself. Not owned */
     oracle_step step;                    /* told of work in a candidate's hands; NULL: nobody is */
@@ -129,6 +130,7 @@ struct measurer_remote_options {
     uint64_t seed;
     bool timing;
     bool companions;          /* on the host device too */
+    bool flushes;             /* the emulated target's products do (target_flushes) */
     double candidate_seconds; /* limit of one step: a launch, a load, a sample; 0: 120 for the first candidate, then 20
                                  times what its slowest step took, at least 10 */
     double deadline;          /* clock_seconds at which checks and looks end, once a candidate was right; 0: none */

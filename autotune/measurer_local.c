@@ -74,6 +74,9 @@ static attune_status local_open(struct measurer *measurer, struct measurer_facts
     if (status == ATTUNE_OK) {
         status = oracle_create(options->generator, &local->problem, options->seed, &local->oracle, error);
     }
+    if (status == ATTUNE_OK) {
+        oracle_set_flushes(local->oracle, options->flushes || target_flushes(&local->facts.device.target));
+    }
     if (status == ATTUNE_OK && local->on_host) {
         status = oracle_check_host(local->oracle, error);
     }

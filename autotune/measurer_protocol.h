@@ -35,6 +35,7 @@ enum measure_key {
     MEASURE_KEY_SEED,
     MEASURE_KEY_TIMING,
     MEASURE_KEY_COMPANIONS,
+    MEASURE_KEY_FLUSHES,
     MEASURE_KEY_FACTS,         /* struct measurer_facts as it is: both sides are of one build */
     MEASURE_KEY_OBJECT,        /* followed by its launch */
     MEASURE_KEY_OBJECT_LAUNCH, /* = MEASURE_KEY_OBJECT + 1, and so on */

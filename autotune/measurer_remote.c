@@ -449,6 +449,7 @@ static attune_status make_open(struct remote *remote, const struct measurer_remo
     message_add_integer(&remote->open_frame, MEASURE_KEY_SEED, (int64_t)options->seed);
     message_add_integer(&remote->open_frame, MEASURE_KEY_TIMING, options->timing);
     message_add_integer(&remote->open_frame, MEASURE_KEY_COMPANIONS, options->companions);
+    message_add_integer(&remote->open_frame, MEASURE_KEY_FLUSHES, options->flushes);
     buffer_free(&templates);
     return status == ATTUNE_OK ? message_end(&remote->open_frame, error) : status;
 }

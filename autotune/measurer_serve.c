@@ -72,6 +72,7 @@ static attune_status serve_open(struct service *service, const struct message *r
                                                      .timing = message_integer(request, MEASURE_KEY_TIMING) != 0,
                                                      .companions =
                                                          message_integer(request, MEASURE_KEY_COMPANIONS) != 0,
+                                                     .flushes = message_integer(request, MEASURE_KEY_FLUSHES) != 0,
                                                      .step = tell_step,
                                                      .step_data = service};
         status = measurer_local(&local, &service->measurer, error);

@@ -132,6 +132,13 @@ bool oracle_wants_judge(const struct oracle *oracle)
     return large;
 }
 
+void oracle_set_flushes(struct oracle *oracle, bool flushes)
+{
+    for (int i = 0; i < oracle->case_count; i++) {
+        oracle->cases[i].attention.flushes = flushes;
+    }
+}
+
 void oracle_set_judge(struct oracle *oracle, const struct judge *judge)
 {
     oracle->judge = judge;

@@ -68,6 +68,9 @@ attune_status oracle_prepare(struct oracle *oracle, bool companions, struct erro
 bool oracle_has_companions(const struct problem *problem);
 /* has it cases that only a judge can answer in every row? */
 bool oracle_wants_judge(const struct oracle *oracle);
+/* The candidates' target takes subnormal 16-bit elements as zero (target_flushes): answers allow it. Before any are
+ * made. */
+void oracle_set_flushes(struct oracle *oracle, bool flushes);
 /* Large cases are answered on the device from now on. The judge must outlive the oracle and be of its only device. */
 void oracle_set_judge(struct oracle *oracle, const struct judge *judge);
 /* The host device is for small problems: ATTUNE_INVALID, with an estimate, for one whose candidates would take

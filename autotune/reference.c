@@ -42,6 +42,7 @@ struct scratch {
     int64_t keys, dim_qk, dim_v; /* keys: the most that a row of the block sees */
     int64_t visible[ROWS_MAX];
     double *q;           /* ROWS_MAX x dim_qk */
+    float *naive_q;      /* the same as the naive algorithm takes it */
     double *scores;      /* ROWS_MAX x keys, then P */
     float *naive_scores; /* likewise in fp32, P rounded to V's type */
     double *tile;        /* TILE x dim: K transposed, or V */
@@ -51,14 +52,17 @@ struct scratch {
     float *naive_o;
     uint8_t *keep; /* dropout, keys */
     double norms[TILE];
+    double losses[TILE];       /* of keys: |k_j - k_j'|^2 */
     double key_norm[ROWS_MAX]; /* largest |k_j|^2 seen */
-    double squares[ROWS_MAX];  /* sum P^2 |V_j|^2 */
+    double key_loss[ROWS_MAX];
+    double squares[ROWS_MAX]; /* sum P^2 |V_j|^2 */
     double score_limit[ROWS_MAX];
 };
 
 static void scratch_free(struct scratch *s)
 {
     free(s->q);
+    free(s->naive_q);
     free(s->scores);
     free(s->naive_scores);
     free(s->tile);
@@ -73,6 +77,7 @@ static bool scratch_make(struct scratch *s, const struct attention *a)
 {
     size_t keys = (size_t)s->keys + 1, qk = (size_t)s->dim_qk, dv = (size_t)s->dim_v, dim = qk > dv ? qk : dv;
     s->q = malloc(ROWS_MAX * qk * sizeof *s->q);
+    s->naive_q = malloc(ROWS_MAX * qk * sizeof *s->naive_q);
     s->scores = malloc(ROWS_MAX * keys * sizeof *s->scores);
     s->naive_scores = malloc(ROWS_MAX * keys * sizeof *s->naive_scores);
     s->tile = malloc(TILE * dim * sizeof *s->tile);
@@ -81,15 +86,27 @@ static bool scratch_make(struct scratch *s, const struct attention *a)
     s->o = calloc(ROWS_MAX * dv, sizeof *s->o);
     s->naive_o = calloc(ROWS_MAX * dv, sizeof *s->naive_o);
     s->keep = a->dropout ? malloc(keys) : NULL;
-    return s->q && s->scores && s->naive_scores && s->tile && s->naive_tile && s->line && s->o && s->naive_o &&
-           (s->keep || !a->dropout);
+    return s->q && s->naive_q && s->scores && s->naive_scores && s->tile && s->naive_tile && s->line && s->o &&
+           s->naive_o && (s->keep || !a->dropout);
+}
+
+/* below this an element counts as zero in the naive algorithm; 0: nothing does */
+static float flush_limit(const struct attention *a, enum dtype dtype)
+{
+    return a->flushes && dtype != DTYPE_F32 ? dtype_least_normal(dtype) : 0.0f;
+}
+
+static float flush(float value, float limit)
+{
+    return fabsf(value) < limit ? 0.0f : value;
 }
 
 /* rows j0 .. j0+count of K, transposed to dim x TILE, and their squared norms */
 static void load_keys(struct scratch *s, const struct attention *a, const char *k, int64_t j0, int64_t count)
 {
+    float limit = flush_limit(a, a->k.dtype);
     for (int64_t t = 0; t < TILE; t++) {
-        double norm = 0.0;
+        double norm = 0.0, loss = 0.0;
         if (t < count) {
             convert_to_float(a->k.dtype, k + (size_t)((j0 + t) * a->k.seq_stride) * dtype_size(a->k.dtype), s->line,
                              (size_t)s->dim_qk);
@@ -98,15 +115,18 @@ static void load_keys(struct scratch *s, const struct attention *a, const char *
         }
         for (int64_t c = 0; c < s->dim_qk; c++) {
             s->tile[c * TILE + t] = (double)s->line[c];
-            s->naive_tile[c * TILE + t] = s->line[c];
+            float naive = s->naive_tile[c * TILE + t] = flush(s->line[c], limit);
             norm += (double)s->line[c] * (double)s->line[c];
+            loss += naive == 0.0f ? (double)s->line[c] * (double)s->line[c] : 0.0;
         }
         s->norms[t] = norm;
+        s->losses[t] = loss;
     }
 }
 
 static void load_values(struct scratch *s, const struct attention *a, const char *v, int64_t j0, int64_t count)
 {
+    float limit = flush_limit(a, a->v.dtype);
     for (int64_t t = 0; t < count; t++) {
         double norm = 0.0;
         float *row = s->naive_tile + t * s->dim_v;
@@ -115,13 +135,14 @@ static void load_values(struct scratch *s, const struct attention *a, const char
         for (int64_t c = 0; c < s->dim_v; c++) {
             s->tile[t * s->dim_v + c] = (double)row[c];
             norm += (double)row[c] * (double)row[c];
+            row[c] = flush(row[c], limit);
         }
         s->norms[t] = norm;
     }
 }
 
-WIDE static void dot_tile(const double *q, const double *tile, const float *naive_tile, int64_t dim,
-                          double *restrict out, float *restrict naive_out)
+WIDE static void dot_tile(const double *q, const float *naive_q, const double *tile, const float *naive_tile,
+                          int64_t dim, double *restrict out, float *restrict naive_out)
 {
     double sums[TILE] = {0};
     float naive_sums[TILE] = {0};
@@ -129,7 +150,7 @@ WIDE static void dot_tile(const double *q, const double *tile, const float *naiv
         const double *line = tile + c * TILE;
         const float *naive_line = naive_tile + c * TILE;
         double factor = q[c];
-        float naive_factor = (float)q[c];
+        float naive_factor = naive_q[c];
         for (int t = 0; t < TILE; t++) {
             sums[t] += factor * line[t];
         }
@@ -164,13 +185,15 @@ static void score_rows(struct scratch *s, const struct attention *a, const char 
             }
             double sums[TILE];
             float naive_sums[TILE];
-            dot_tile(s->q + r * s->dim_qk, s->tile, s->naive_tile, s->dim_qk, sums, naive_sums);
+            dot_tile(s->q + r * s->dim_qk, s->naive_q + r * s->dim_qk, s->tile, s->naive_tile, s->dim_qk, sums,
+                     naive_sums);
             for (int64_t t = 0; t < here; t++) {
                 double score = sums[t] * (double)a->scale;
                 s->scores[r * s->keys + j0 + t] = score;
                 s->naive_scores[r * s->keys + j0 + t] = naive_sums[t] * a->scale;
                 s->score_limit[r] = fmax(s->score_limit[r], fabs(score));
                 s->key_norm[r] = fmax(s->key_norm[r], s->norms[t]);
+                s->key_loss[r] = fmax(s->key_loss[r], s->losses[t]);
             }
         }
     }
@@ -230,7 +253,7 @@ static void finish_row(struct computing *work, struct scratch *s, int r, size_t 
     const struct attention *a = work->a;
     struct reference *out = work->out;
     double unit = fmax(dtype_unit(a->v.dtype), dtype_unit(a->o.dtype));
-    double norm = 0.0, difference = 0.0, query_norm = 0.0;
+    double norm = 0.0, difference = 0.0, query_norm = 0.0, query_loss = 0.0;
     for (int64_t c = 0; c < s->dim_v; c++) {
         double exact = s->o[r * s->dim_v + c];
         float naive = dtype_round(a->o.dtype, s->naive_o[r * s->dim_v + c]);
@@ -242,7 +265,9 @@ static void finish_row(struct computing *work, struct scratch *s, int r, size_t 
         difference += ((double)naive - exact) * ((double)naive - exact);
     }
     for (int64_t c = 0; c < s->dim_qk; c++) {
-        query_norm += s->q[r * s->dim_qk + c] * s->q[r * s->dim_qk + c];
+        double element = s->q[r * s->dim_qk + c];
+        query_norm += element * element;
+        query_loss += s->naive_q[r * s->dim_qk + c] == 0.0f ? element * element : 0.0;
     }
     out->empty[index] = s->visible[r] == 0;
     out->lse[index] = out->empty[index] ? -INFINITY : lse;
@@ -250,7 +275,9 @@ static void finish_row(struct computing *work, struct scratch *s, int r, size_t 
      * larger ones. */
     out->allowed[index] = 2.0 * sqrt(difference) +
                           (unit + 0x1p-22 * (1.0 + s->score_limit[r])) * (sqrt(norm) + sqrt(s->squares[r])) + 0x1p-110;
-    out->lse_allowed[index] = 0x1p-20 * fmax(1.0, fabs((double)a->scale) * sqrt(query_norm) * sqrt(s->key_norm[r]));
+    double scale = fabs((double)a->scale);
+    out->lse_allowed[index] = 0x1p-20 * fmax(1.0, scale * sqrt(query_norm) * sqrt(s->key_norm[r])) +
+                              scale * (sqrt(query_loss * s->key_norm[r]) + sqrt(query_norm * s->key_loss[r]));
 }
 
 static void compute_block(void *data, size_t index)
@@ -278,8 +305,12 @@ static void compute_block(void *data, size_t index)
     for (int r = 0; r < count; r++) {
         int64_t start =
             rows[r].batch * a->q.batch_stride + rows[r].query * a->q.seq_stride + rows[r].head * a->q.head_stride;
-        convert_to_double(a->q.dtype, work->q + (size_t)start * dtype_size(a->q.dtype), s.q + r * s.dim_qk,
-                          (size_t)s.dim_qk);
+        const char *q = work->q + (size_t)start * dtype_size(a->q.dtype);
+        convert_to_double(a->q.dtype, q, s.q + r * s.dim_qk, (size_t)s.dim_qk);
+        convert_to_float(a->q.dtype, q, s.naive_q + r * s.dim_qk, (size_t)s.dim_qk);
+        for (int64_t c = 0; c < s.dim_qk; c++) {
+            s.naive_q[r * s.dim_qk + c] = flush(s.naive_q[r * s.dim_qk + c], flush_limit(a, a->q.dtype));
+        }
     }
     score_rows(&s, a, k, count);
     double lse[ROWS_MAX];

@@ -7,6 +7,10 @@
  * naive: fp32 scores and softmax, P rounded to V's type, fp32 P V, o rounded.
  * allowed = 2 |naive - ref| + (u + 2^-22 (1 + max|s|)) (|ref| + |(sum P^2 V^2)^1/2|), norms over a row; u is the
  * coarser unit roundoff of V and o. lse_allowed = 2^-20 max(1, |scale| |q_i| max|k_j|).
+ *
+ * For a target that flushes, the naive algorithm takes subnormal elements of 16-bit q, k, v as zero, and lse_allowed
+ * has |scale| (|q_i - q_i'| max|k_j| + |q_i| max|k_j - k_j'|) more, x' being x without them: nothing where there are
+ * none.
  */
 #ifndef AUTOTUNE_REFERENCE_H
 #define AUTOTUNE_REFERENCE_H

@@ -51,6 +51,14 @@ static attune_status verify_target(const struct driver_device *device, const cha
     return target_parse(name, target, error);
 }
 
+/* of a target that is emulated on the host device; a real device answers for itself */
+static bool verify_flushes(const struct verify_options *options)
+{
+    struct target target;
+    const struct driver_device host = {.target = {.vendor = TARGET_HOST}};
+    return verify_target(&host, options->target, &target, NULL) == ATTUNE_OK && target_flushes(&target);
+}
+
 static attune_status choose_candidates(struct generator *generator, const struct problem *problem,
                                        struct verifying *state, struct error *error)
 {
@@ -151,6 +159,7 @@ static attune_status create_local(struct verifying *state, struct generator *gen
                                                  .driver = driver,
                                                  .ordinal = ordinal,
                                                  .companions = options->companions,
+                                                 .flushes = verify_flushes(options),
                                                  .runners = sanitized ? runners : NULL};
     return measurer_local(&local, &state->measurer, error);
 }
@@ -164,6 +173,7 @@ static attune_status open_measurer(struct verifying *state, struct generator *ge
                                                    .problem = problem,
                                                    .seed = options->seed,
                                                    .companions = options->companions,
+                                                   .flushes = verify_flushes(options),
                                                    .candidate_seconds = options->candidate_seconds};
     bool local = measurer_is_local() || options->sanitize != SANITIZE_NONE || simulator_is_named(options->device);
     attune_status status =

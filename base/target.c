@@ -167,6 +167,11 @@ const char *target_emulated(const struct target *target)
     return target->vendor == TARGET_HOST && strncmp(target->processor, "host-", 5) == 0 ? target->processor + 5 : "";
 }
 
+bool target_flushes(const struct target *target)
+{
+    return strcmp(target->vendor == TARGET_HOST ? target_emulated(target) : target->processor, "gfx90a") == 0;
+}
+
 void target_from_compute_capability(int major, int minor, struct target *target)
 {
     *target = (struct target){.vendor = TARGET_NVIDIA};

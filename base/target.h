@@ -41,6 +41,10 @@ attune_status target_accepts(const struct target *device, const struct target *c
 /* the emulated processor of host-gfx906 ("gfx906"), "" for plain host and for real targets */
 const char *target_emulated(const struct target *target);
 
+/* Do its products of 16-bit elements (matrix and dot instructions) take subnormal numbers as zero, real or emulated?
+ * gfx90a alone. */
+bool target_flushes(const struct target *target);
+
 /* the name CUDA gives a compute capability: 9.0 -> sm_90a, 8.0 -> sm_80, 10.0 -> sm_100a */
 void target_from_compute_capability(int major, int minor, struct target *target);
 

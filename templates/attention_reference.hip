@@ -2,6 +2,8 @@
 % local T = kernel.types
 % local unit = { f16 = "0x1p-11", bf16 = "0x1p-8", f32 = "0x1p-23" }
 % local coarser = { f16 = 2, bf16 = 3, f32 = 1 }
+% local normal = { f16 = "0x1p-14f", bf16 = "0x1p-126f" }
+% local function least(dtype) return d.flushes and normal[dtype] or "0.0f" end
 % local roundoff = coarser[p.v_dtype] > coarser[p.o_dtype] and unit[p.v_dtype] or unit[p.o_dtype]
 // Attention in fp64, two passes, for checking: nothing here is fast and nothing is shared with the kernels it checks.
 //
@@ -13,6 +15,8 @@ constexpr int HEAD_DIM_QK = ${p.head_dim_qk}, HEAD_DIM_V = ${p.head_dim_v};
 constexpr int WAVE = ${t.wave};
 constexpr int THREADS = ${d.threads}, ROWS = ${d.rows}, COLUMNS = ${d.columns};  // columns of the output a thread owns
 constexpr double ROUNDOFF = ${roundoff};  // the coarser unit roundoff of v and o
+// elements below these count as zero in the naive algorithm, as in the products of this target; 0: none do
+constexpr float LEAST_Q = ${least(p.q_dtype)}, LEAST_K = ${least(p.k_dtype)}, LEAST_V = ${least(p.v_dtype)};
 
 typedef ${T[p.q_dtype].name} q_type;
 typedef ${T[p.k_dtype].name} k_type;
@@ -23,6 +27,7 @@ ${judge.square_root}
 
 device_function double largest_of(double a, double b) { return a > b ? a : b; }
 device_function double magnitude(double a) { return a < 0.0 ? -a : a; }
+device_function float taken(float element, float least) { return element < least && element > -least ? 0.0f : element; }
 
 // e^x for x <= 0, relative error below 2^-50; 0 below -700, NaN for NaN
 device_function double exponential(double x)
@@ -85,22 +90,27 @@ device_function bool is_kept(u32 key, u32 query, u32 stream, u32 offset, u64 see
 }
 
 % end
-// scores of one key against the block's rows, before scaling; the naive ones in fp32
-device_function double score_key(const k_type *row, const double *q_tile, double (&score)[ROWS], float (&naive)[ROWS])
+// scores of one key against the block's rows, before scaling; the naive ones in fp32. The key's squared norm, and that of what
+// the naive algorithm takes as zero
+device_function double score_key(const k_type *row, const double *q_tile, double (&score)[ROWS], float (&naive)[ROWS],
+                                 double &loss)
 {
     double norm = 0.0;
+    loss = 0.0;
     for (int r = 0; r < ROWS; ++r) {
         score[r] = 0.0;
         naive[r] = 0.0f;
     }
     for (int c = 0; c < HEAD_DIM_QK; ++c) {
         const float element = to_float(row[c]);
+        const float naive_element = taken(element, LEAST_K);
         norm += (double)element * element;
+        loss += naive_element == 0.0f ? (double)element * element : 0.0;
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
             const double factor = q_tile[r * HEAD_DIM_QK + c];
             score[r] += factor * element;
-            naive[r] += (float)factor * element;
+            naive[r] += taken((float)factor, LEAST_Q) * naive_element;
         }
     }
     return norm;
@@ -113,7 +123,7 @@ ${kernel.shared(t, d.shared)}
     float *const naive_tile = (float *)naive_words;      // ROWS x THREADS
     double *const partial = (double *)partial_words;     // ROWS x THREADS
     double *const of_row = (double *)row_words;          // 8 results for each row
-    enum { MAXIMUM, SUM, NAIVE_MAXIMUM, NAIVE_SUM, SCORE_LIMIT, KEY_NORM, RESULTS };
+    enum { MAXIMUM, SUM, NAIVE_MAXIMUM, NAIVE_SUM, SCORE_LIMIT, KEY_NORM, KEY_LOSS, RESULTS };
 
     const int thread = thread_index();
     const int q_begin = (int)(block_index_x() + origin_x) * ROWS;
@@ -142,18 +152,19 @@ ${kernel.shared(t, d.shared)}
     }
     barrier();
 
-    double maximum_of[ROWS], sum_of[ROWS], limit_of[ROWS], norm_of[ROWS];
+    double maximum_of[ROWS], sum_of[ROWS], limit_of[ROWS], norm_of[ROWS], loss_of[ROWS];
     float naive_maximum[ROWS], naive_sum[ROWS];
     for (int r = 0; r < ROWS; ++r) {
         maximum_of[r] = -(double)INFINITY_FLOAT;
         naive_maximum[r] = -INFINITY_FLOAT;
-        sum_of[r] = limit_of[r] = norm_of[r] = 0.0;
+        sum_of[r] = limit_of[r] = norm_of[r] = loss_of[r] = 0.0;
         naive_sum[r] = 0.0f;
     }
     double score[ROWS];
     float naive[ROWS];
     for (i64 key = thread; key < keys_end; key += THREADS) {
-        const double norm = score_key(k_rows + key * k_seq_stride, q_tile, score, naive);
+        double loss;
+        const double norm = score_key(k_rows + key * k_seq_stride, q_tile, score, naive, loss);
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
             if (key >= visible[r])
@@ -162,6 +173,7 @@ ${kernel.shared(t, d.shared)}
             const float naive_scaled = naive[r] * scale;
             limit_of[r] = largest_of(limit_of[r], magnitude(scaled));
             norm_of[r] = largest_of(norm_of[r], norm);
+            loss_of[r] = largest_of(loss_of[r], loss);
             if (!(scaled <= maximum_of[r])) {  // larger, or NaN, which stays in the sum
                 sum_of[r] = sum_of[r] * exponential(maximum_of[r] - scaled) + 1.0;
                 maximum_of[r] = scaled;
@@ -226,6 +238,16 @@ ${kernel.shared(t, d.shared)}
         of_row[thread * 8 + KEY_NORM] = norm;
     }
     barrier();
+    for (int r = 0; r < ROWS; ++r)
+        partial[r * THREADS + thread] = loss_of[r];
+    barrier();
+    if (thread < ROWS) {
+        double loss = 0.0;
+        for (int i = 0; i < THREADS; ++i)
+            loss = largest_of(loss, partial[thread * THREADS + i]);
+        of_row[thread * 8 + KEY_LOSS] = loss;
+    }
+    barrier();
 
     double output[ROWS][COLUMNS], squares[ROWS];
     float naive_output[ROWS][COLUMNS];
@@ -238,8 +260,9 @@ ${kernel.shared(t, d.shared)}
     }
     for (i64 begin = 0; begin < keys_end; begin += THREADS) {
         const i64 key = begin + thread;
+        double loss;
         if (key < keys_end)
-            score_key(k_rows + key * k_seq_stride, q_tile, score, naive);
+            score_key(k_rows + key * k_seq_stride, q_tile, score, naive, loss);
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
             double weight = 0.0;
@@ -274,7 +297,7 @@ ${kernel.shared(t, d.shared)}
                     const double weight = weight_tile[r * THREADS + i], term = weight * element;
                     output[r][column] += term;
                     squares[r] += term * term;
-                    naive_output[r][column] += naive_tile[r * THREADS + i] * element;
+                    naive_output[r][column] += naive_tile[r * THREADS + i] * taken(element, LEAST_V);
                 }
             }
         }
@@ -311,11 +334,14 @@ ${kernel.shared(t, d.shared)}
     const int row = q_begin + thread;
     if (thread >= ROWS || row >= seqlen_q)
         return;
-    double query_norm = 0.0;
+    double query_norm = 0.0, query_loss = 0.0;
     for (int i = 0; i < THREADS; ++i)
         square += partial[thread * THREADS + i];
-    for (int c = 0; c < HEAD_DIM_QK; ++c)
-        query_norm += q_tile[thread * HEAD_DIM_QK + c] * q_tile[thread * HEAD_DIM_QK + c];
+    for (int c = 0; c < HEAD_DIM_QK; ++c) {
+        const double element = q_tile[thread * HEAD_DIM_QK + c];
+        query_norm += element * element;
+        query_loss += taken((float)element, LEAST_Q) == 0.0f ? element * element : 0.0;
+    }
     const i64 index = ((i64)batch_index * heads + head) * seqlen_q + row;
     const double *const mine = of_row + thread * 8;
     // the last term: weights below 2^-126 of the row's largest may be 0 in fp32; a row without keys must be exactly 0
@@ -324,6 +350,8 @@ ${kernel.shared(t, d.shared)}
                      (mine[SUM] == 0.0 ? 0.0 : 0x1p-110);
     reference_lse[index] = mine[SUM] == 0.0 ? -(double)INFINITY_FLOAT : mine[MAXIMUM] + logarithm(mine[SUM]);
     lse_allowed[index] = 0x1p-20 * largest_of(1.0, magnitude((double)scale) * square_root(query_norm) *
-                                                       square_root(mine[KEY_NORM]));
+                                                       square_root(mine[KEY_NORM])) +
+                         magnitude((double)scale) * (square_root(query_loss) * square_root(mine[KEY_NORM]) +
+                                                     square_root(query_norm) * square_root(mine[KEY_LOSS]));
 }
 ${kernel.note(t, d.launch)}

@@ -44,6 +44,7 @@ return {
         default = function() return {} end,
         derive = function(c, p, t)
             local d = { threads = THREADS, rows = ROWS, pointers = pointers(p) }
+            d.flushes = (t.emulates or t.name) == "gfx90a" -- its products take subnormal 16-bit elements as zero
             d.columns = (p.head_dim_v + THREADS - 1) // THREADS
             d.shared = {
                 { "q_words", ROWS * p.head_dim_qk * 2, "fp64: rows of q" },

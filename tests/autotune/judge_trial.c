@@ -29,6 +29,17 @@ static void *allocate(const struct trial *t, size_t bytes)
     return memory;
 }
 
+static void make_tiny(const struct attention_tensor *tensor, void *elements)
+{
+    float *values = malloc((size_t)tensor->span * sizeof *values);
+    convert_to_float(tensor->dtype, elements, values, (size_t)tensor->span);
+    for (int64_t i = 0; i < tensor->span; i++) {
+        values[i] *= 0x1p-13f;
+    }
+    convert_from_float(tensor->dtype, values, elements, (size_t)tensor->span);
+    free(values);
+}
+
 bool trial_begin(struct bench *b, const char *text, int kind, struct trial *t)
 {
     struct problem problem;
@@ -41,6 +52,12 @@ bool trial_begin(struct bench *b, const char *text, int kind, struct trial *t)
     t->k = allocate(t, (size_t)t->a.k.span * dtype_size(t->a.k.dtype));
     t->v = allocate(t, (size_t)t->a.v.span * dtype_size(t->a.v.dtype));
     assert_int_equal(inputs_attention(&t->a, kind, 7, t->q, t->k, t->v, &b->error), ATTUNE_OK);
+    if (b->tiny) {
+        t->a.flushes = true;
+        make_tiny(&t->a.q, t->q);
+        make_tiny(&t->a.k, t->k);
+        make_tiny(&t->a.v, t->v);
+    }
     assert_int_equal(reference_choose_rows(&t->a, 1e12, 7, &t->rows, &b->error), ATTUNE_OK);
     assert_int_equal(reference_compute(&t->a, t->q, t->k, t->v, &t->rows, true, &t->cpu, &b->error), ATTUNE_OK);
     struct judge_code code;

@@ -10,6 +10,7 @@ struct bench {
     struct compiler_pool *pool;
     const struct driver *host; /* or another device whose memory is this process's */
     struct object_road road;
+    bool tiny; /* inputs times 2^-13, many of them subnormal in f16, for a road to a target that flushes */
     struct error error;
 };
 

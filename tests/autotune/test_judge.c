@@ -108,6 +108,27 @@ static void a_wrong_lse_is_found(void **state)
     trial_end(&t);
 }
 
+/* for host-gfx90a the judge allows what subnormal elements are worth, as the CPU's reference does */
+static void a_target_that_flushes_is_judged_by_its_own_bound(void **state)
+{
+    struct bench *b = *state;
+    struct bench other = {.generator = b->generator, .pool = b->pool, .host = b->host, .tiny = true};
+    struct target target;
+    struct trial t;
+    assert_int_equal(target_parse("host-gfx90a", &target, &other.error), ATTUNE_OK);
+    assert_int_equal(road_open(&other.road, b->pool, NULL, &target, SANITIZE_NONE, true, &other.error), ATTUNE_OK);
+    for (int i = 0; i < 3; i++) { /* f16, bf16, f32 with f16 */
+        begin(&other, judge_problems[i], INPUT_NORMAL, &t);
+        assert_null(trial_difference(&t));
+        assert_true(judged_right(&other, &t));
+        trial_end(&t);
+    }
+    other.road = b->road; /* the plain host's judge allows less */
+    begin(&other, judge_problems[0], INPUT_NORMAL, &t);
+    assert_non_null(trial_difference(&t));
+    trial_end(&t);
+}
+
 int main(void)
 {
     int skip = judge_trial_skip();
@@ -120,6 +141,7 @@ int main(void)
         cmocka_unit_test(one_wrong_row_is_found),
         cmocka_unit_test(rows_without_keys_must_be_exactly_zero),
         cmocka_unit_test(a_wrong_lse_is_found),
+        cmocka_unit_test(a_target_that_flushes_is_judged_by_its_own_bound),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

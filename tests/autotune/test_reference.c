@@ -399,6 +399,67 @@ static void sampled_rows_hold_edges_of_every_head(void **state)
     free(rows.rows);
 }
 
+static bool passes(const struct attention_case *c, const void *o, const float *lse)
+{
+    double ratio;
+    char reason[256];
+    return reference_compare(&c->a, &c->rows, &c->reference, o, lse, &ratio, reason, sizeof reason);
+}
+
+/* the result with the subnormal elements of q, k, v as zero passes for a target that flushes, and nowhere else */
+static void a_target_that_flushes_may_lose_subnormal_elements(void **state)
+{
+    (void)state;
+    for (int tensor = 0; tensor < 3; tensor++) {
+        struct attention_case whole, lost;
+        struct attention a = attention_make(DTYPE_F16, 1, 1, 1, 4, 24, 8, 8);
+        a.scale = 64.0f;
+        case_inputs(&whole, &a, INPUT_NORMAL, 11);
+        case_inputs(&lost, &a, INPUT_NORMAL, 11);
+        const struct attention_tensor *shapes[] = {&a.q, &a.k, &a.v};
+        void *in_whole[] = {whole.q, whole.k, whole.v}, *in_lost[] = {lost.q, lost.k, lost.v};
+        for (int64_t s = 0; s < (tensor == 0 ? a.seqlen_q : a.seqlen_k); s++) {
+            for (int64_t c = 0; c < 8; c++) { /* the largest subnormals */
+                case_set(shapes[tensor], in_whole[tensor], 0, s, 0, c, (s + c) % 3 ? 0x1p-14 - 0x1p-24 : -0x1p-15);
+                case_set(shapes[tensor], in_lost[tensor], 0, s, 0, c, 0.0);
+            }
+        }
+        void *o;
+        float *lse;
+        case_compute(&lost);
+        case_outputs(&lost, &o, &lse);
+        case_compute(&whole);
+        assert_false(passes(&whole, o, lse));
+        whole.a.flushes = true;
+        case_compute(&whole);
+        assert_true(passes(&whole, o, lse));
+        free(o);
+        free(lse);
+        case_free(&whole);
+        case_free(&lost);
+    }
+}
+
+static void bounds_are_the_same_where_nothing_is_subnormal(void **state)
+{
+    (void)state;
+    static const enum dtype dtypes[] = {DTYPE_F16, DTYPE_BF16, DTYPE_F32};
+    for (int d = 0; d < 3; d++) {
+        struct attention_case c;
+        struct attention a = attention_make(dtypes[d], 1, 2, 1, 5, 40, 8, 8);
+        case_inputs(&c, &a, INPUT_STRUCTURED, 3);
+        case_compute(&c);
+        double allowed[10], lse_allowed[10];
+        memcpy(allowed, c.reference.allowed, sizeof allowed);
+        memcpy(lse_allowed, c.reference.lse_allowed, sizeof lse_allowed);
+        c.a.flushes = true;
+        case_compute(&c);
+        assert_memory_equal(allowed, c.reference.allowed, sizeof allowed);
+        assert_memory_equal(lse_allowed, c.reference.lse_allowed, sizeof lse_allowed);
+        case_free(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -420,6 +481,8 @@ int main(void)
         cmocka_unit_test(normal_inputs_have_unit_moments),
         cmocka_unit_test(peaked_inputs_are_the_normal_ones_times_eight),
         cmocka_unit_test(sampled_rows_hold_edges_of_every_head),
+        cmocka_unit_test(a_target_that_flushes_may_lose_subnormal_elements),
+        cmocka_unit_test(bounds_are_the_same_where_nothing_is_subnormal),
     };
     return cmocka_run_group_tests_name("reference", tests, NULL, NULL);
 }

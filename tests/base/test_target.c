@@ -160,6 +160,21 @@ static void compute_capabilities_have_cudas_names(void **state)
     }
 }
 
+static void gfx90a_alone_flushes(void **state)
+{
+    (void)state;
+    static const char *const flushing[] = {"gfx90a", "gfx90a:sramecc+:xnack-", "host-gfx90a"};
+    static const char *const keeping[] = {"gfx908", "gfx942", "host", "host-gfx908", "sm_90a"};
+    for (int i = 0; i < 3; i++) {
+        struct target target = parse(flushing[i]);
+        assert_true(target_flushes(&target));
+    }
+    for (int i = 0; i < 5; i++) {
+        struct target target = parse(keeping[i]);
+        assert_false(target_flushes(&target));
+    }
+}
+
 static void emulated_processor_is_what_follows_host(void **state)
 {
     (void)state;
@@ -177,6 +192,7 @@ int main(void)
         cmocka_unit_test(code_runs_only_where_it_can),
         cmocka_unit_test(compute_capabilities_have_cudas_names),
         cmocka_unit_test(emulated_processor_is_what_follows_host),
+        cmocka_unit_test(gfx90a_alone_flushes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
