@@ -43,35 +43,10 @@ const char *issue_unit_name(enum issue_unit unit)
     return unit_names[unit];
 }
 
-/* `*` matches any text; the last one that matched is where a mismatch goes back to */
-static bool fits(const char *pattern, struct slice text)
-{
-    const char *star = NULL;
-    size_t at = 0, retry = 0;
-    while (at < text.length) {
-        if (*pattern == '*') {
-            star = pattern++;
-            retry = at;
-        } else if (*pattern == text.text[at]) {
-            pattern++;
-            at++;
-        } else if (star != NULL) {
-            pattern = star + 1;
-            at = ++retry;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*') {
-        pattern++;
-    }
-    return *pattern == '\0';
-}
-
 const struct issue_rule *issue_rule_find(const struct issue_rates *rates, struct slice mnemonic)
 {
     for (int i = 0; i < rates->rule_count; i++) {
-        if (fits(rates->rules[i].pattern, mnemonic)) {
+        if (slice_fits(rates->rules[i].pattern, mnemonic)) {
             return &rates->rules[i];
         }
     }

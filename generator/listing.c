@@ -16,6 +16,31 @@ bool slice_begins(struct slice slice, const char *text)
     return slice.length >= length && memcmp(slice.text, text, length) == 0;
 }
 
+/* `*` matches any text; the last one that matched is where a mismatch goes back to */
+bool slice_fits(const char *pattern, struct slice text)
+{
+    const char *star = NULL;
+    size_t at = 0, retry = 0;
+    while (at < text.length) {
+        if (*pattern == '*') {
+            star = pattern++;
+            retry = at;
+        } else if (*pattern == text.text[at]) {
+            pattern++;
+            at++;
+        } else if (star != NULL) {
+            pattern = star + 1;
+            at = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') {
+        pattern++;
+    }
+    return *pattern == '\0';
+}
+
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';

@@ -46,6 +46,8 @@ void listing_free(struct listing *listing);
 
 bool slice_is(struct slice slice, const char *text);
 bool slice_begins(struct slice slice, const char *text);
+/* `*` in the pattern stands for any text */
+bool slice_fits(const char *pattern, struct slice text);
 /* the operand number `index`, from 0, operands being separated by commas outside brackets; trimmed, empty past the last
  */
 struct slice slice_operand(struct slice operands, int index);
