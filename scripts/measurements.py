@@ -7,6 +7,9 @@ import json
 import os
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench", "peers"))
+import report
+
 
 def load(folder, name):
     """The objects of a file, one after the other, as one whose "results" are all of theirs; {} when there is none."""
@@ -148,6 +151,10 @@ def main():
         print(f"\nThe default reaches {100 * share:.0f} % of the tuned plan's rate (geometric mean).")
     print("\n## Verified at small odd lengths\n")
     print("\n".join(verified_table(verify)))
+    peers = load(folder, "peers.json")
+    if peers:
+        print("\n## Against torch's backends\n")
+        print("\n".join(report.markdown(peers)))
 
 
 if __name__ == "__main__":
