@@ -338,7 +338,7 @@ static attune_status analyse_region(struct analysis *analysis, int region, const
 static void choose(struct issue_report *report)
 {
     double weights[ISSUE_LOOPS_MAX], heaviest = 0;
-    int candidates = 0, counted = 0, alike = 0, deep = 0;
+    int counted = 0, alike = 0, deep = 0;
     report->hottest = -1;
     for (int i = 0; i < report->loop_count; i++) { /* outer loops come first */
         struct issue_loop *loop = &report->loops[i];
@@ -350,7 +350,6 @@ static void choose(struct issue_report *report)
             weights[i] *= ISSUE_ASSUMED_TRIPS;
         }
         counted += loop->counted;
-        candidates += !loop->counted;
         if (!loop->counted && (report->hottest < 0 || weights[i] > heaviest)) {
             heaviest = weights[i];
             report->hottest = i;
