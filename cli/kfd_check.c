@@ -85,7 +85,7 @@ static void isa_of(struct generator *generator, const char *processor, char isa[
     json_decref(facts);
 }
 
-/* gfx1103 -> "gfx11", gfx90a -> "gfx9" */
+/* gfx1100 -> "gfx11", gfx90a -> "gfx9" */
 static bool same_major(const char *a, const char *b)
 {
     size_t length = strlen(a);
