@@ -3,6 +3,8 @@
 local kernel = import("kernel")
 local shape = import("attention_forward_shape")
 local space = import("attention_forward_space")
+local fragments_shape = import("attention_forward_fragments_shape")
+local fragments_space = import("attention_forward_fragments_space")
 
 local element_bytes = shape.element_bytes
 
@@ -95,6 +97,23 @@ return {
     name = "attention.forward",
     doc = "o = softmax(scale q k^T) v, with causal masks, grouped heads, dropout and the logarithm of the denominator",
     templates = { {
+        name = "fragments",
+        file = "attention_forward_fragments.hip",
+        doc = "prefill with matrix instructions or dot products of whole waves, on targets that have them",
+        supports = function(p, t)
+            local fits, reason = supports(p, t)
+            if not fits then
+                return fits, reason
+            end
+            return fragments_space.supports(p, t)
+        end,
+        parameters = fragments_space.parameters,
+        constraints = fragments_space.constraints,
+        default = fragments_space.default,
+        derive = fragments_shape.derive,
+        paths = fragments_shape.paths,
+        launch = launch,
+    }, {
         name = "portable",
         file = "attention_forward_portable.hip",
         doc = "every target; vector arithmetic, no matrix instructions",

@@ -1,4 +1,5 @@
 % local kernel = import("kernel")
+% local parts = import("attention_parts")
 % local T = kernel.types
 // Flash attention, forward: o = softmax(scale q k^T) v without ever holding the score matrix (Dao et al., 2022).
 //
@@ -205,63 +206,14 @@ device_function void store_v(words4 (&unit)[V_STEPS], u32 *v_tile, int rows, int
 % end
 
 % if d.dropout then
-// Philox4x32 with 7 rounds (Salmon et al., 2011): one call decides about eight keys of a row.
-device_function words4 philox(u32 x, u32 y, u32 z, u32 w, u32 key_low, u32 key_high)
-{
-#pragma unroll
-    for (int round = 0; round < 7; ++round) {
-        const u32 first = multiply_high(0xd2511f53u, x), second = multiply_high(0xcd9e8d57u, z);
-        const u32 x_next = second ^ y ^ key_low, z_next = first ^ w ^ key_high;
-        y = 0xcd9e8d57u * z;
-        w = 0xd2511f53u * x;
-        x = x_next;
-        z = z_next;
-        key_low += 0x9e3779b9u;
-        key_high += 0xbb67ae85u;
-    }
-    return words4{{x, y, z, w}};
-}
-// of two values, not of two places: an address that depends on the lane would put the words into scratch memory
-device_function u32 choose(bool first, u32 a, u32 b) { return first ? a : b; }
+${parts.philox}
 
 % end
 % if d.lse then
-// ln of a row's denominator: maximum + ln(sum), from a maximum in units of log2. Once a row, so rather exact than fast.
-device_function float log_denominator(float row_max, float row_sum)
-{
-    const u32 bits = float_bits(row_sum);
-    float fraction = bits_float((bits & 0x7fffffu) | 0x3f800000u);  // [1, 2)
-    float whole = (float)((int)(bits >> 23) - 127 - ${d.weight_bits}) + row_max;
-    if (fraction > 1.41421356f) {
-        fraction *= 0.5f;
-        whole += 1.0f;
-    }
-    const float fine = fused(whole, 1.42860677e-6f, log2_fast(fraction) * 0.693147181f);
-    return row_sum == row_sum ? fused(whole, 0.693145752f, fine) : row_sum;
-}
+${parts.log_denominator(d.weight_bits)}
 
 % end
-// COUNT neighbouring elements of a row of o
-template <int COUNT> device_function void store_outputs(char *address, const float *value)
-{
-% if T[p.o_dtype].bytes == 4 then
-    u32 word[COUNT];
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i)
-        word[i] = float_bits(value[i]);
-    store_words<COUNT>(address, word);
-% else
-    if constexpr (COUNT == 1) {
-        *(o_type *)address = from_float<o_type>(value[0]);
-    } else {
-        u32 word[COUNT / 2];
-#pragma unroll
-        for (int i = 0; i < COUNT / 2; ++i)
-            word[i] = pack_elements<o_type>(value[2 * i], value[2 * i + 1]);
-        store_words<COUNT / 2>(address, word);
-    }
-% end
-}
+${parts.store_outputs(p.o_dtype)}
 
 ${kernel.entry(t, d.launch, d.pointers, d.resident)}
 ${kernel.shared(t, d.shared)}

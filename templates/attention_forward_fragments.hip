@@ -1,0 +1,895 @@
+% local kernel = import("kernel")
+% local parts = import("attention_parts")
+% local instructions = import("instructions")
+% local shape = import("attention_forward_fragments_shape")
+% local T, f, form, linear = kernel.types, d.f, d.form, instructions.linear
+% local keys_first, bytes = f.keys_first, form.bytes
+// Flash attention, forward: o = softmax(scale q k^T) v without ever holding the score matrix (Dao et al., 2022).
+//
+// A block works on BLOCK_Q queries of one head, each wave on WAVE_Q of them, and walks over the keys in tiles of BLOCK_K, which
+// it brings to shared memory. Both products are made of ${form.name}:
+% if keys_first then
+// S^T = K Q^T, then O^T = V^T P^T: a lane's scores, weights and outputs belong to the same queries.
+% else
+// S = Q K^T, then O = P V: a lane's scores, weights and outputs belong to the same queries.
+% end
+% if c.p_in == "registers" then
+// The scores of the first product are laid out as an operand of the second: weights never leave the lane.
+% elseif c.p_in == "exchange" then
+// Lanes l and l ^ ${f.masks[1]} have different keys of the same query: they exchange weights to form an operand of the second product.
+% else
+// Weights go through shared memory to become an operand of the second product.
+% end
+
+// the problem
+constexpr int HEAD_DIM_QK = ${p.head_dim_qk}, HEAD_DIM_V = ${p.head_dim_v};
+constexpr int HEAD_RATIO = ${p.head_ratio};  // query heads for each key/value head
+// the candidate
+constexpr int WAVE = ${t.wave}, THREADS = ${c.threads};
+constexpr int BLOCK_Q = ${c.block_q}, BLOCK_K = ${c.block_k}, WAVE_Q = ${d.wave_q};
+// positions are of type int: lengths end 2^16 before 2^31, and no step past a length is longer than a tile
+static_assert(BLOCK_Q < 65536 && BLOCK_K < 65536, "tiles of 2^16 rows and more overflow positions");
+// fragments of scores are KEYS x QUERIES; a lane holds ELEMENTS of one, of ROWS queries
+constexpr int KEYS = ${f.keys}, QUERIES = ${f.queries}, ELEMENTS = ${f.elements}, ROWS = ${f.rows};
+constexpr int K_FRAGMENTS = ${d.k_fragments}, Q_FRAGMENTS = ${d.q_fragments}, O_FRAGMENTS = ${d.o_fragments};
+constexpr int Q_ROWS = ${#f.q.rows}, K_ROWS = ${#f.k.rows};  // rows of q and k that a lane brings to one multiply
+constexpr int STEPS = ${d.steps}, GROUPS = ${f.groups}, LANE_CHUNKS = ${f.lane_chunks};  // a row in steps of GROUPS * LANE_CHUNKS chunks
+// shared memory, in chunks of 16 bytes
+constexpr int K_PITCH = ${d.k_pitch}, V_PITCH = ${d.v_pitch};  // from row to row
+% if c.q_in == "shared" then
+constexpr int Q_PITCH = ${d.q_pitch};
+% end
+% if c.p_in == "lds" then
+constexpr int P_PITCH = ${d.p_pitch};
+% end
+% if d.stages > 1 then
+constexpr int STAGES = ${d.stages}, K_STAGE = ${d.k_stage_words}, V_STAGE = ${d.v_stage_words};  // words
+% end
+// a row in global memory is read in units of 16 bytes, each in pieces as wide as the alignment allows
+constexpr int K_UNITS = ${d.k_units}, K_STEPS = ${d.k_steps}, V_UNITS = ${d.v_units}, V_STEPS = ${d.v_steps};
+
+typedef ${T[p.q_dtype].name} q_type;
+typedef ${T[p.k_dtype].name} k_type;
+typedef ${T[p.v_dtype].name} v_type;
+typedef ${T[p.o_dtype].name} o_type;
+% if c.index == "narrow" then
+typedef u32 row_offset;  // bytes from a tile's base: the launch descriptor's limits keep a tile's span below 2^31
+% else
+typedef i64 row_offset;
+% end
+device_function row_offset smaller(row_offset a, row_offset b) { return a < b ? a : b; }
+
+// word at which chunk `chunk` of a row begins
+template <int PITCH> device_function int chunk_at(int row, int chunk)
+{
+% if c.lds_layout == "xor1" or c.lds_layout == "xor4" then
+    // rows that would meet the same banks have their chunks permuted differently, among the largest power of two that divides
+    // the pitch; row / 8 takes part so that writers of every eighth row differ too
+    constexpr int among = (PITCH & -PITCH) < 8 ? PITCH & -PITCH : 8;
+%   if c.lds_layout == "xor4" then
+    // neighbouring rows lie four chunks apart: lanes that read four chunks of two rows meet different banks
+    const int permuted = among == 8 ? (row & 1) << 2 | (row & 2) | (row >> 2 & 1) : row / (8 / among);
+%   else
+    const int permuted = row / (8 / among);
+%   end
+    return (row * PITCH + (chunk ^ ((permuted ^ row >> 3) & (among - 1)))) * 4;
+% else
+    return (row * PITCH + chunk) * 4;
+% end
+}
+
+// One unit of WORDS words of a row. The last real unit of a row holds TAIL bytes; nothing past them is read, zeros take their
+// place, and that of units past it.
+template <int WORDS, int PIECE, int TAIL> device_function void load_unit(u32 *word, const char *address, int from_last)
+{
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i)
+        word[i] = 0u;
+#pragma unroll
+    for (int byte = 0; byte < 4 * WORDS; byte += PIECE)
+        if (from_last < 0 || (from_last == 0 && byte < TAIL)) {
+            if constexpr (PIECE >= 4)
+                load_words<PIECE / 4>(word + byte / 4, address + byte);
+            else
+                word[byte / 4] |= (u32) * (const u16 *)(address + byte) << byte % 4 * 8;
+        }
+}
+% local widened = d.widen_q or d.widen_k
+% if widened then
+// A unit of 16-bit elements becomes two chunks of fp32.
+template <class T> device_function void widen(const u32 *unit, u32 *chunk)
+{
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        chunk[2 * i] = float_bits(low_element<T>(unit[i]));
+        chunk[2 * i + 1] = float_bits(high_element<T>(unit[i]));
+    }
+}
+% end
+% local function store_unit(pitch, type, wide)
+%   if wide then
+    u32 chunk[8];
+    widen<${type}>(unit, chunk);
+    store_words<4>(tile + chunk_at<${pitch}>(row, 2 * column), chunk);
+    store_words<4>(tile + chunk_at<${pitch}>(row, 2 * column + 1), chunk + 4);
+%   else
+    store_words<4>(tile + chunk_at<${pitch}>(row, column), unit);
+%   end
+% end
+device_function void store_k_unit(u32 *tile, int row, int column, const u32 *unit)
+{
+% store_unit("K_PITCH", "k_type", d.widen_k)
+}
+% if c.q_in == "shared" then
+device_function void store_q_unit(u32 *tile, int row, int column, const u32 *unit)
+{
+% store_unit("Q_PITCH", "q_type", d.widen_q)
+}
+% end
+% -- where unit number `step` of a thread lies: rows a whole number of threads apart keep their column
+% local function place(units)
+%   if c.threads % units == 0 then
+        const int row = thread / ${units} + ${c.threads // units} * step, column = thread % ${units};
+%   else
+        const int row = (thread + THREADS * step) / ${units}, column = (thread + THREADS * step) % ${units};
+%   end
+% end
+% -- how far a unit is from a row's last: known when all units are whole and real
+% local function from_last(column, real, units, tail, bytes)
+%   return real == units and tail == bytes and "-1" or column .. " - " .. real - 1
+% end
+% local direct, async = c.prefetch == "direct", d.asynchronous
+% local k_moves = not direct and not async
+% local v_moves = not async
+% local function loads(name, units, real, piece, tail)
+// A thread's units of a tile of ${name} on their way from global memory: rows past the sequence's end repeat its last row, since no
+// address outside the tensor may be read.
+device_function void load_${name}(u32 (&unit)[${name == "k" and "K" or "V"}_STEPS][4], const char *tile, row_offset row_bytes, int rows, int thread)
+{
+#pragma unroll
+    for (int step = 0; step < ${name == "k" and "K" or "V"}_STEPS; ++step) {
+% place(units)
+        load_unit<4, ${piece}, ${tail}>(unit[step],
+            tile + smaller((row_offset)row * row_bytes, (row_offset)(rows - 1) * row_bytes) + column * 16,
+            ${from_last("column", real, units, tail, 16)});
+    }
+}
+% end
+% if k_moves then
+% loads("k", d.k_units, d.k_real, d.k_piece, d.k_tail)
+device_function void store_k(const u32 (&unit)[K_STEPS][4], u32 *tile, int thread)
+{
+#pragma unroll
+    for (int step = 0; step < K_STEPS; ++step) {
+% place(d.k_units)
+        if (BLOCK_K * K_UNITS % THREADS == 0 || row < BLOCK_K)
+            store_k_unit(tile, row, column, unit[step]);
+    }
+}
+% end
+% if v_moves and d.v_rows then
+% loads("v", d.v_units, d.v_real, d.v_piece, d.v_tail)
+device_function void store_v(u32 (&unit)[V_STEPS][4], u32 *tile, int rows, int thread)
+{
+#pragma unroll
+    for (int step = 0; step < V_STEPS; ++step) {
+% place(d.v_units)
+        if (rows < BLOCK_K) {  // a weight of 0 does not silence what lies past the sequence's end: 0 * NaN is NaN
+#pragma unroll
+            for (int word = 0; word < 4; ++word)
+                unit[step][word] = row < rows ? unit[step][word] : 0u;
+        }
+        if (BLOCK_K * V_UNITS % THREADS == 0 || row < BLOCK_K)
+            store_words<4>(tile + chunk_at<V_PITCH>(row, column), unit[step]);
+    }
+}
+% elseif v_moves then
+% local chunk_text = linear(function(x) return f.chunk_key(x, 0) end, d.v_chunks, "chunk")
+% local place_text = linear(function(x) return f.chunk_key(0, x) - f.chunk_key(0, 0) end, f.chunk, "j")
+// v goes to shared memory with its columns as rows, CHUNK_KEYS keys of a column side by side in the order in which the lanes hold
+// their weights. A thread moves blocks of CHUNK_KEYS keys by V_COLUMNS columns.
+constexpr int CHUNK_KEYS = ${f.chunk}, V_COLUMNS = ${d.v_block_columns}, V_WORDS = ${d.v_words};
+device_function int first_key(int chunk) { return ${chunk_text}; }
+device_function int key_at(int j) { return ${place_text}; }
+device_function void load_v(u32 (&unit)[V_STEPS][CHUNK_KEYS][V_WORDS], const char *tile, row_offset row_bytes, int rows, int thread)
+{
+#pragma unroll
+    for (int step = 0; step < V_STEPS; ++step) {
+        const int index = thread + THREADS * step, chunk = index / V_UNITS, column = index % V_UNITS;
+        const row_offset first = (row_offset)first_key(chunk) * row_bytes, last = (row_offset)(rows - 1) * row_bytes;
+#pragma unroll
+        for (int j = 0; j < CHUNK_KEYS; ++j)
+            load_unit<V_WORDS, ${d.v_piece}, ${d.v_tail}>(unit[step][j],
+                tile + smaller(first + (row_offset)key_at(j) * row_bytes, last) + column * (4 * V_WORDS),
+                ${from_last("column", d.v_units, d.v_units, d.v_tail, d.v_unit_bytes)});
+    }
+}
+device_function void store_v(u32 (&unit)[V_STEPS][CHUNK_KEYS][V_WORDS], u32 *tile, int rows, int thread)
+{
+#pragma unroll
+    for (int step = 0; step < V_STEPS; ++step) {
+        const int index = thread + THREADS * step, chunk = index / V_UNITS, column = index % V_UNITS;
+        if (rows < BLOCK_K) {  // a weight of 0 does not silence what lies past the sequence's end: 0 * NaN is NaN
+#pragma unroll
+            for (int j = 0; j < CHUNK_KEYS; ++j)
+#pragma unroll
+                for (int word = 0; word < V_WORDS; ++word)
+                    unit[step][j][word] = first_key(chunk) + key_at(j) < rows ? unit[step][j][word] : 0u;
+        }
+        if (${d.v_chunks * d.v_units % c.threads == 0 and "true" or "chunk < BLOCK_K / CHUNK_KEYS"}) {
+#pragma unroll
+            for (int i = 0; i < V_COLUMNS; ++i) {
+                u32 keys[4];
+#pragma unroll
+                for (int word = 0; word < 4; ++word)
+% if bytes == 2 then
+                    keys[word] = i % 2 == 0 ? pack_low(unit[step][2 * word][i / 2], unit[step][2 * word + 1][i / 2])
+                                            : pack_high(unit[step][2 * word][i / 2], unit[step][2 * word + 1][i / 2]);
+% elseif d.widen_v then
+                    keys[word] = float_bits(i % 2 == 0 ? low_element<v_type>(unit[step][word][i / 2])
+                                                       : high_element<v_type>(unit[step][word][i / 2]));
+% else
+                    keys[word] = unit[step][word][i];
+% end
+                store_words<4>(tile + chunk_at<V_PITCH>(column * V_COLUMNS + i, chunk), keys);
+            }
+        }
+    }
+}
+% end
+% if async then
+// A thread's part of a tile on its way without registers: zeros take the place of rows past the sequence's end and of columns
+// past a row's.
+% local function copies(name, units, real)
+device_function void copy_${name}(async_copies &copies, u32 *tile, const char *rows_at, row_offset row_bytes, int rows, int thread)
+{
+#pragma unroll
+    for (int step = 0; step < ${name == "k" and "K" or "V"}_STEPS; ++step) {
+% place(units)
+        if (BLOCK_K * ${units} % THREADS == 0 || row < BLOCK_K)
+            copy_async(copies, tile + chunk_at<${name == "k" and "K" or "V"}_PITCH>(row, column),
+                       rows_at + (row_offset)row * row_bytes + column * 16, row < rows${real < units and " && column < " .. real or ""});
+    }
+}
+% end
+% copies("k", d.k_units, d.k_real)
+% copies("v", d.v_units, d.v_real)
+% end
+
+% if d.dropout then
+${parts.philox}
+
+% end
+% if d.lse then
+${parts.log_denominator(d.weight_bits)}
+
+% end
+${parts.store_outputs(p.o_dtype)}
+
+% -- ---- multiplies ----
+% -- c += left * right: operands are given by functions of (row, word of the row) that yield text
+% local row_words = f.row_elements // f.per_word
+% local function multiply(target, type, k_side, q_side, call, indent)
+%   local left, right = k_side, q_side
+%   local left_operand, right_operand = f.k, f.q
+%   if not keys_first then
+%       left, right, left_operand, right_operand = q_side, k_side, f.q, f.k
+%   end
+%   local function words(operand, side)
+%       local list = {}
+%       for index, word in ipairs(operand.words) do
+%           list[index] = side(word.row, call * row_words + word.word)
+%       end
+%       return table.concat(list, ", ")
+%   end
+%   if form.multiply then
+%       for word = 0, row_words - 1 do
+%           for r = 0, f.elements - 1 do
+${indent}${form.multiply(type, target, r, left(r, call * row_words + word), right(0, call * row_words + word))}
+%           end
+%       end
+%   else
+${indent}{
+${indent}    u32 a[${#left_operand.words}] = {${words(left_operand, left)}};
+${indent}    u32 b[${#right_operand.words}] = {${words(right_operand, right)}};
+${indent}    matrix_multiply(${form.call}, ${target}, a, b);
+${indent}}
+%   end
+% end
+% -- word `word` of a row that is held in chunks
+% local function chunk_word(name)
+%   return function(row, word) return name .. "[" .. row .. "][" .. word // 4 .. "].word[" .. word % 4 .. "]" end
+% end
+
+${kernel.entry(t, d.launch, d.pointers, c.resident)}
+${kernel.shared(t, d.shared)}
+% if c.exact == "lengths" then
+    constexpr int seqlen_q = ${p.seqlen_q}, seqlen_k = ${p.seqlen_k};  // exact=lengths
+% end
+    const int thread = thread_index();
+    const int lane = thread % WAVE, wave_begin = wave_uniform(thread / WAVE) * WAVE_Q;  // the wave's first query in the block
+    const int group = ${f.group_text};  // lanes of a group hold the same chunks of rows
+% if d.causal then
+    // the last queries see most keys: they come first, so that the short blocks fill the end
+    const int q_tile_index = (seqlen_q + BLOCK_Q - 1) / BLOCK_Q - 1 - (int)(block_index_x() + origin_x);
+% else
+    const int q_tile_index = (int)(block_index_x() + origin_x);
+% end
+    const int q_begin = q_tile_index * BLOCK_Q;
+    const int head = (int)(block_index_y() + origin_y), batch_index = (int)(block_index_z() + origin_z);
+    const int kv_head = head / HEAD_RATIO;
+
+    // bases in 64 bits, the same for the whole block; rows of a tile are added in row_offset
+    const char *const q_rows = (const char *)(q + batch_index * q_batch_stride + head * q_head_stride + q_begin * q_seq_stride);
+    const char *const k_rows = (const char *)(k + batch_index * k_batch_stride + kv_head * k_head_stride);
+    const char *const v_rows = (const char *)(v + batch_index * v_batch_stride + kv_head * v_head_stride);
+    const row_offset q_row_bytes = (row_offset)(q_seq_stride * (i64)sizeof(q_type));
+    const row_offset k_row_bytes = (row_offset)(k_seq_stride * (i64)sizeof(k_type));
+    const row_offset v_row_bytes = (row_offset)(v_seq_stride * (i64)sizeof(v_type));
+    const i64 k_tile_bytes = BLOCK_K * k_seq_stride * (i64)sizeof(k_type), v_tile_bytes = BLOCK_K * v_seq_stride * (i64)sizeof(v_type);
+    const int q_count = minimum(seqlen_q - q_begin, BLOCK_Q);
+
+    // keys that some row of the block sees, and those that every row sees
+% if d.causal then
+%   if p.causal == "bottom_right" then
+    const int diagonal = seqlen_k - seqlen_q + 1;  // query i sees keys below i + diagonal
+%   else
+    const int diagonal = 1;  // query i sees keys below i + diagonal
+%   end
+    const int keys_end = minimum(seqlen_k, q_begin + q_count - 1 + diagonal);
+    const int keys_unmasked = minimum(seqlen_k, q_begin + diagonal);
+% else
+    const int keys_end = seqlen_k, keys_unmasked = seqlen_k;
+% end
+    // exp(x) = exp2(x log2 e). The maximum is taken of unscaled scores: the scale must be positive, a negative one has turned
+    // q's signs; and it must not be 0, because 0 times the -infinity of a hidden key is no number.
+    const float positive_scale = (scale < 0.0f ? -scale : scale) * 1.44269504f;
+    const float score_scale = positive_scale < 1.17549435e-38f ? 1.17549435e-38f : positive_scale;
+    const u32 q_sign = scale < 0.0f ? ${T[p.q_dtype].bytes == 2 and "0x80008000u" or "0x80000000u"} : 0u;
+% if d.dropout then
+    const u64 seed_now = seed_pointer ? *seed_pointer : seed;
+    const u32 offset_now = (u32)(offset_pointer ? *offset_pointer : offset);
+% end
+% if async or direct then
+    async_copies copies(thread);
+% end
+% if direct then
+%   local width = t.direct_lds
+    // A wave's lanes write neighbouring bytes of shared memory: where a chunk goes is fixed, so each lane fetches what belongs
+    // there. A macro, because the copies are the wave's.
+#define copy_k_tile(copies, tile, rows_at, rows) \
+    for (int step = 0; step < ${c.block_k * d.k_pitch * 16 // (c.threads * width)}; ++step) { \
+        const int first = (step * ${d.waves} + wave_begin / WAVE_Q) * ${t.wave * width // 4}, word = first + lane * ${width // 4}; \
+        const int row = word / (4 * K_PITCH), chunk = (chunk_at<K_PITCH>(row, word / 4 % K_PITCH) / 4) % K_PITCH; \
+        copy_direct(copies, ${width}, (tile) + first, \
+                    (rows_at) + smaller((row_offset)row * k_row_bytes, (row_offset)((rows) - 1) * k_row_bytes) + chunk * 16 + word % 4 * 4); \
+    }
+% end
+
+% if c.q_in == "shared" then
+#pragma unroll
+    for (int step = 0; step < ${(c.block_q * d.q_units + c.threads - 1) // c.threads}; ++step) {
+% place(d.q_units)
+        u32 unit[4];
+        load_unit<4, ${d.q_piece}, ${d.q_tail}>(unit, q_rows + (row_offset)minimum(row, q_count - 1) * q_row_bytes + column * 16,
+                                 ${from_last("column", d.q_real, d.q_units, d.q_tail, 16)});
+#pragma unroll
+        for (int word = 0; word < 4; ++word)
+            unit[word] ^= q_sign;
+        if (BLOCK_Q * ${d.q_units} % THREADS == 0 || row < BLOCK_Q)
+            store_q_unit(q_tile, row, column, unit);
+    }
+% else
+    words4 q_chunk[Q_FRAGMENTS][STEPS][Q_ROWS][LANE_CHUNKS];  // the wave's queries stay in registers
+#pragma unroll
+    for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step)
+#pragma unroll
+            for (int i = 0; i < Q_ROWS; ++i)
+#pragma unroll
+                for (int part = 0; part < LANE_CHUNKS; ++part) {
+                    const int row = minimum(wave_begin + q_fragment * QUERIES + (${f.q.row_text}) + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")}, q_count - 1);
+                    const int chunk = (step * GROUPS + group) * LANE_CHUNKS + part;
+                    u32 *const words = q_chunk[q_fragment][step][i][part].word;
+%   if d.widen_q then
+                    u32 unit[2] = {0u, 0u};  // half a unit of 16-bit elements makes a chunk of fp32
+                    load_unit<2, ${math.min(8, d.q_piece)}, ${(p.head_dim_qk * 2 - 1) % 8 + 1}>(unit, q_rows + (row_offset)row * q_row_bytes + chunk * 8, ${from_last("chunk", (p.head_dim_qk * 2 + 7) // 8, d.depth_chunks, (p.head_dim_qk * 2 - 1) % 8 + 1, 8)});
+#pragma unroll
+                    for (int e = 0; e < 2; ++e) {
+                        unit[e] ^= q_sign;
+                        words[2 * e] = float_bits(low_element<q_type>(unit[e]));
+                        words[2 * e + 1] = float_bits(high_element<q_type>(unit[e]));
+                    }
+%   else
+                    load_unit<4, ${d.q_piece}, ${d.q_tail}>(words, q_rows + (row_offset)row * q_row_bytes + chunk * 16,
+                        ${from_last("chunk", d.q_real, d.depth_chunks, d.q_tail, 16)});
+#pragma unroll
+                    for (int word = 0; word < 4; ++word)
+                        words[word] ^= q_sign;
+%   end
+                }
+% end
+
+    float output[O_FRAGMENTS][Q_FRAGMENTS][ELEMENTS], row_max[Q_FRAGMENTS][ROWS], row_sum[Q_FRAGMENTS][ROWS];
+#pragma unroll
+    for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            row_max[q_fragment][i] = -INFINITY_FLOAT;  // of unscaled scores
+            row_sum[q_fragment][i] = 0.0f;             // this lane's keys only
+        }
+#pragma unroll
+        for (int o_fragment = 0; o_fragment < O_FRAGMENTS; ++o_fragment)
+#pragma unroll
+            for (int r = 0; r < ELEMENTS; ++r)
+                output[o_fragment][q_fragment][r] = 0.0f;
+    }
+% local k_here, v_here = "k_tile", "v_tile"
+% if d.stages > 1 then
+%   k_here, v_here = "(k_tile + stage * K_STAGE)", "(v_tile + stage * V_STAGE)"
+    int stage = 0;
+% end
+% -- ---- the scores of a tile, masked or not, and what becomes of them ----
+% local function scores(masked)
+
+        float score[K_FRAGMENTS][Q_FRAGMENTS][ELEMENTS];
+#pragma unroll
+        for (int k_fragment = 0; k_fragment < K_FRAGMENTS; ++k_fragment)
+#pragma unroll
+            for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
+#pragma unroll
+                for (int r = 0; r < ELEMENTS; ++r)
+                    score[k_fragment][q_fragment][r] = 0.0f;
+#pragma unroll${d.qk_unroll < d.steps and " " .. d.qk_unroll or ""}
+        for (int step = 0; step < STEPS; ++step) {
+% if c.q_in == "shared" then
+            words4 q_here[Q_FRAGMENTS][Q_ROWS][LANE_CHUNKS];
+#pragma unroll
+            for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
+#pragma unroll
+                for (int i = 0; i < Q_ROWS; ++i)
+#pragma unroll
+                    for (int part = 0; part < LANE_CHUNKS; ++part)
+                        load_words<4>(q_here[q_fragment][i][part].word,
+                                      q_tile + chunk_at<Q_PITCH>(wave_begin + q_fragment * QUERIES + (${f.q.row_text}) + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")},
+                                                                 (step * GROUPS + group) * LANE_CHUNKS + part));
+% end
+#pragma unroll
+            for (int k_fragment = 0; k_fragment < K_FRAGMENTS; ++k_fragment) {
+                words4 k_here[K_ROWS][LANE_CHUNKS];
+#pragma unroll
+                for (int i = 0; i < K_ROWS; ++i)
+#pragma unroll
+                    for (int part = 0; part < LANE_CHUNKS; ++part)
+                        load_words<4>(k_here[i][part].word,
+                                      ${k_here} + chunk_at<K_PITCH>(k_fragment * KEYS + (${f.k.row_text}) + ${linear(function(i) return f.k.rows[i + 1].offset end, #f.k.rows, "i")},
+                                                                    (step * GROUPS + group) * LANE_CHUNKS + part));
+#pragma unroll
+                for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
+% local q_words = c.q_in == "shared" and chunk_word("q_here[q_fragment]") or chunk_word("q_chunk[q_fragment][step]")
+% for call = 0, f.calls - 1 do
+%   multiply("score[k_fragment][q_fragment]", "k_type", chunk_word("k_here"), q_words, call, "                    ")
+% end
+                }
+            }
+        }
+% if masked ~= "never" then
+
+%   if masked == "asked" then
+        if (k_begin + BLOCK_K > keys_unmasked) {
+%   else
+        {
+%   end
+#pragma unroll
+            for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
+#pragma unroll
+                for (int i = 0; i < ROWS; ++i) {
+%   if d.causal then
+                    const int query = q_begin + wave_begin + q_fragment * QUERIES + (${f.query_text}) + ${f.query_row_text};
+                    const int visible = minimum(seqlen_k, query + diagonal) - k_begin - (${f.key_text});
+%   else
+                    const int visible = seqlen_k - k_begin - (${f.key_text});
+%   end
+#pragma unroll
+                    for (int k_fragment = 0; k_fragment < K_FRAGMENTS; ++k_fragment)
+#pragma unroll
+                        for (int r = 0; r < ELEMENTS; ++r)
+                            if (${f.row_element_text} == i)
+                                score[k_fragment][q_fragment][r] =
+                                    k_fragment * KEYS + (${f.key_element_text}) < visible ? score[k_fragment][q_fragment][r] : -INFINITY_FLOAT;
+                }
+        }
+% end
+
+        // softmax over what was seen so far: what a larger maximum makes too large is scaled down
+#pragma unroll
+        for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
+            float origin[ROWS], rescale[ROWS];
+#pragma unroll
+            for (int i = 0; i < ROWS; ++i) {
+                float tile_max = -INFINITY_FLOAT;
+#pragma unroll
+                for (int k_fragment = 0; k_fragment < K_FRAGMENTS; ++k_fragment)
+#pragma unroll
+                    for (int r = 0; r < ELEMENTS; ++r)
+                        if (${f.row_element_text} == i)
+                            tile_max = maximum(tile_max, score[k_fragment][q_fragment][r]);
+% for _, mask in ipairs(f.masks) do
+                tile_max = maximum(tile_max, exchange(${mask}, tile_max));
+% end
+                tile_max = maximum(row_max[q_fragment][i], tile_max);
+                // a row that has seen no number yet keeps -infinity; only the exponents' origin is replaced
+                origin[i] = tile_max == -INFINITY_FLOAT ? 0.0f : tile_max * score_scale;
+                rescale[i] = exp2_fast(fused(row_max[q_fragment][i], score_scale, -origin[i]));
+                row_max[q_fragment][i] = tile_max;
+                row_sum[q_fragment][i] *= rescale[i];
+% if d.weight_bits ~= 0 then
+                origin[i] -= ${d.weight_bits}.0f;  // weights up to 2^${d.weight_bits}: small ones stay normal numbers of f16; row_sum carries the same factor
+% end
+            }
+#pragma unroll
+            for (int o_fragment = 0; o_fragment < O_FRAGMENTS; ++o_fragment)
+#pragma unroll
+                for (int r = 0; r < ELEMENTS; ++r)
+                    output[o_fragment][q_fragment][r] *= rescale[${f.row_element_text}];
+#pragma unroll
+            for (int k_fragment = 0; k_fragment < K_FRAGMENTS; ++k_fragment)
+#pragma unroll
+                for (int r = 0; r < ELEMENTS; ++r) {
+                    float &weight = score[k_fragment][q_fragment][r];
+                    weight = exp2_fast(fused(weight, score_scale, -origin[${f.row_element_text}]));
+                    row_sum[q_fragment][${f.row_element_text}] += weight;
+                }
+        }
+% if d.dropout then
+
+        // keep or drop: scores whose keys share a call (numerics.md has the numbering); the sum above stays without dropout
+#pragma unroll
+        for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
+%   for row = 0, f.rows - 1 do
+%     for _, draws in ipairs(shape.draws(d, row)) do
+            {
+                const int key = k_begin + (${f.key_text}) + ${draws[1][1] * f.keys + f.key_offset[draws[1][2]]};
+                const words4 random = philox((u32)(key / 32 * 4 + key / 2 % 4),
+                                             (u32)(q_begin + wave_begin + q_fragment * QUERIES + (${f.query_text}) + ${f.row_offsets[row + 1]}),
+                                             (u32)batch_index * (u32)heads + (u32)head, offset_now, (u32)seed_now, (u32)(seed_now >> 32));
+%       for _, draw in ipairs(draws) do
+%         local target = "score[" .. draw[1] .. "][q_fragment][" .. draw[2] .. "]"
+%         if draw[3] then
+                ${target} = (random.word[${draw[3] // 2}]${draw[3] % 2 == 1 and " >> 16" or " & 0xffffu"}) < dropout_threshold ? ${target} : 0.0f;
+%         else
+                {
+                    const int here = (${f.key_text}) + ${draw[1] * f.keys + f.key_offset[draw[2]]}, part = here / 8 % 4;
+                    const u32 word = choose(part < 2, choose(part == 0, random.word[0], random.word[1]),
+                                            choose(part == 2, random.word[2], random.word[3]));
+                    ${target} = (here % 2 ? word >> 16 : word & 0xffffu) < dropout_threshold ? ${target} : 0.0f;
+                }
+%         end
+%       end
+            }
+%     end
+%   end
+        }
+% end
+% -- weights as words of the second product's operand
+% local sequence = linear(function(n) return f.sequence[1][n + 1] end, f.row_scores, "n")
+% local sequence_row = linear(function(i) return f.sequence[i + 1][1] end, f.rows, "i")
+% if c.p_in ~= "lds" then
+
+        u32 weight_words[${d.k_fragments * f.row_scores // f.chunk * (c.p_in == "exchange" and 2 or 1)}][Q_FRAGMENTS][ROWS][4];
+#pragma unroll
+        for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
+#pragma unroll
+            for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+                for (int pair = 0; pair < K_FRAGMENTS * ${f.row_scores // 2}; ++pair) {
+                    const int k_fragment = pair / ${f.row_scores // 2}, n = pair % ${f.row_scores // 2} * 2, r = ${sequence} + ${sequence_row};
+                    const u32 word = pack_weights<v_type>(score[k_fragment][q_fragment][r], score[k_fragment][q_fragment][r + ${f.sequence[1][2] - f.sequence[1][1]}]);
+%   if c.p_in == "registers" then
+                    weight_words[pair / 4][q_fragment][i][pair % 4] = word;
+%   else
+                    const u32 other = exchange(${f.masks[1]}, word);
+                    const bool second = (${linear(f.owner, f.lanes, "lane")}) != 0;
+                    weight_words[2 * (pair / 4)][q_fragment][i][pair % 4] = second ? other : word;
+                    weight_words[2 * (pair / 4) + 1][q_fragment][i][pair % 4] = second ? word : other;
+%   end
+                }
+% else
+
+        // keys stand in the order of the columns of v
+%   local place_of = {}
+%   for chunk = 0, d.p_chunks - 1 do
+%     for j = 0, f.chunk - 1 do
+%       place_of[f.chunk_key(chunk, j)] = chunk * f.chunk + j
+%     end
+%   end
+%   local place_text = linear(function(lane) return place_of[f.key(lane, 0)] end, f.lanes, "lane")
+#pragma unroll
+        for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
+%   for row = 0, f.rows - 1 do
+%     for fragment = 0, d.k_fragments - 1 do
+%       local sequence_here = f.sequence[row + 1]
+%       local n = 1
+%       while n <= #sequence_here do
+%         local base = place_of[f.key(0, 0)]
+%         local at = place_of[fragment * f.keys + f.key(0, sequence_here[n])] - base
+%         for lane = 0, f.lanes - 1 do
+%           assert(place_of[fragment * f.keys + f.key(lane, sequence_here[n])] == place_of[f.key(lane, 0)] + at)
+%         end
+%         local pairs = bytes == 2 and place_of[fragment * f.keys + f.key(0, sequence_here[n + 1])] - base == at + 1 and at % 2 == 0
+            {
+                const int row = wave_begin + q_fragment * QUERIES + (${f.query_text}) + ${f.row_offsets[row + 1]}, place = ${place_text} + ${at};
+%         if bytes == 4 then
+                p_tile[chunk_at<P_PITCH>(row, place / 4) + place % 4] = float_bits(score[${fragment}][q_fragment][${sequence_here[n]}]);
+%           n = n + 1
+%         elseif pairs then
+                p_tile[chunk_at<P_PITCH>(row, place / 8) + place % 8 / 2] =
+                    pack_weights<v_type>(score[${fragment}][q_fragment][${sequence_here[n]}], score[${fragment}][q_fragment][${sequence_here[n + 1]}]);
+%           n = n + 2
+%         else
+                ((u16 *)(p_tile + chunk_at<P_PITCH>(row, place / 8)))[place % 8] = (u16)pack_weights<v_type>(score[${fragment}][q_fragment][${sequence_here[n]}], 0.0f);
+%           n = n + 1
+%         end
+            }
+%       end
+%     end
+%   end
+        }
+        wave_barrier();
+% end
+% end
+% -- ---- output += weights v ----
+% local function outputs()
+
+#pragma unroll${d.pv_unroll < d.v_chunk_steps and " " .. d.pv_unroll or ""}
+        for (int step = 0; step < ${d.v_rows and "BLOCK_K / " .. form.k or d.v_chunk_steps}; ++step) {
+% if c.p_in == "lds" then
+            words4 p_here[Q_FRAGMENTS][Q_ROWS][LANE_CHUNKS];
+#pragma unroll
+            for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
+#pragma unroll
+                for (int i = 0; i < Q_ROWS; ++i)
+#pragma unroll
+                    for (int part = 0; part < LANE_CHUNKS; ++part)
+                        load_words<4>(p_here[q_fragment][i][part].word,
+                                      p_tile + chunk_at<P_PITCH>(wave_begin + q_fragment * QUERIES + (${f.q.row_text}) + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")},
+                                                                 (step * GROUPS + group) * LANE_CHUNKS + part));
+% end
+% if d.v_rows then
+%   -- ldmatrix: four 8 x 8 matrices are two or four keys' eights of the operand for two or one fragments of columns
+%   local matrices = form.k // 8
+%   local calls_per_load = 4 // matrices
+#pragma unroll
+            for (int o_fragment = 0; o_fragment < O_FRAGMENTS; o_fragment += ${calls_per_load}) {
+                u32 v_here[4];
+                load_matrices_transposed(v_here, ${v_here} + chunk_at<V_PITCH>(step * ${form.k} + lane % ${form.k}, o_fragment + lane / ${form.k}));
+%   for part = 0, calls_per_load - 1 do
+#pragma unroll
+                for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
+%     local function p_words(row, word) return "weight_words[step / " .. f.calls .. "][q_fragment][" .. row .. "][step % " .. f.calls .. " * " .. row_words .. " + " .. word .. "]" end
+%     multiply("output[o_fragment + " .. part .. "][q_fragment]", "v_type", function(row, word) return "v_here[" .. part * matrices + word .. "]" end, p_words, 0, "                    ")
+                }
+%   end
+            }
+% else
+#pragma unroll
+            for (int o_fragment = 0; o_fragment < O_FRAGMENTS; ++o_fragment) {
+                words4 v_here[K_ROWS][LANE_CHUNKS];
+%   local fragment_text = linear(function(x) return f.column(x, f.k.row(0), d.together) end, d.o_fragments, "o_fragment")
+%   if d.together == 1 then fragment_text = "o_fragment * " .. f.columns end
+#pragma unroll
+                for (int i = 0; i < K_ROWS; ++i)
+#pragma unroll
+                    for (int part = 0; part < LANE_CHUNKS; ++part)
+                        load_words<4>(v_here[i][part].word,
+                                      ${v_here} + chunk_at<V_PITCH>(${fragment_text} + (${linear(function(lane) return f.column(0, f.k.row(lane), d.together) end, f.lanes, "lane")}) + ${linear(function(i) return f.column(0, f.k.row(0) + f.k.rows[i + 1].offset, d.together) end, #f.k.rows, "i")},
+                                                                    (step * GROUPS + group) * LANE_CHUNKS + part));
+#pragma unroll
+                for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
+%   local p_words = c.p_in == "lds" and chunk_word("p_here[q_fragment]") or function(row, word) return "weight_words[step * LANE_CHUNKS + " .. word // 4 .. "][q_fragment][" .. row .. "][" .. word % 4 .. "]" end
+%   for call = 0, f.calls - 1 do
+%     multiply("output[o_fragment][q_fragment]", "v_type", chunk_word("v_here"), p_words, call, "                    ")
+%   end
+                }
+            }
+% end
+        }
+% end
+% -- ---- a tile, by the means that brings the next one ----
+% local v_unit = d.v_rows and "[V_STEPS][4]" or "[V_STEPS][CHUNK_KEYS][V_WORDS]"
+% if v_moves then
+    u32 ${k_moves and "k_unit[K_STEPS][4], " or ""}v_unit${v_unit};
+% end
+    const int tiles_end = (keys_end + BLOCK_K - 1) / BLOCK_K * BLOCK_K;
+% if c.q_in == "shared" and (async or direct or d.stages > 1) then
+    // the first barrier of the loop makes q visible too
+% end
+% local prefetch = c.prefetch
+% if prefetch == "registers" then
+    if (keys_end > 0) {
+        load_k(k_unit, k_rows, k_row_bytes, minimum(seqlen_k, BLOCK_K), thread);
+        load_v(v_unit, v_rows, v_row_bytes, minimum(seqlen_k, BLOCK_K), thread);
+    }
+% elseif prefetch == "registers2" then
+    if (keys_end > 0) {  // the first tile goes to shared memory, the second waits in registers
+        load_k(k_unit, k_rows, k_row_bytes, minimum(seqlen_k, BLOCK_K), thread);
+        load_v(v_unit, v_rows, v_row_bytes, minimum(seqlen_k, BLOCK_K), thread);
+        store_k(k_unit, k_tile, thread);
+        store_v(v_unit, v_tile, minimum(seqlen_k, BLOCK_K), thread);
+        if (BLOCK_K < keys_end) {
+            load_k(k_unit, k_rows + k_tile_bytes, k_row_bytes, minimum(seqlen_k - BLOCK_K, BLOCK_K), thread);
+            load_v(v_unit, v_rows + v_tile_bytes, v_row_bytes, minimum(seqlen_k - BLOCK_K, BLOCK_K), thread);
+        }
+    }
+% elseif direct then
+    if (keys_end > 0) {
+        copy_k_tile(copies, k_tile, k_rows, minimum(seqlen_k, BLOCK_K));
+        load_v(v_unit, v_rows, v_row_bytes, minimum(seqlen_k, BLOCK_K), thread);
+        store_v(v_unit, v_tile, minimum(seqlen_k, BLOCK_K), thread);
+        wait_direct(copies);
+    }
+% elseif prefetch == "async1" then
+    if (keys_end > 0)
+        copy_k(copies, k_tile, k_rows, k_row_bytes, minimum(seqlen_k, BLOCK_K), thread);
+    commit_copies(copies);
+% elseif async then
+#pragma unroll
+    for (int ahead = 0; ahead < STAGES - 1; ++ahead) {
+        if (ahead * BLOCK_K < keys_end) {
+            copy_k(copies, k_tile + ahead * K_STAGE, k_rows + ahead * k_tile_bytes, k_row_bytes, minimum(seqlen_k - ahead * BLOCK_K, BLOCK_K), thread);
+            copy_v(copies, v_tile + ahead * V_STAGE, v_rows + ahead * v_tile_bytes, v_row_bytes, minimum(seqlen_k - ahead * BLOCK_K, BLOCK_K), thread);
+        }
+        commit_copies(copies);
+    }
+% end
+% local function tile(masked)
+        const char *const k_rows_here = k_rows + k_begin * k_seq_stride * (i64)sizeof(k_type);
+        const char *const v_rows_here = v_rows + k_begin * v_seq_stride * (i64)sizeof(v_type);
+% if prefetch == "off" or prefetch == "registers" then
+        const int k_count = minimum(seqlen_k - k_begin, BLOCK_K);
+%   if prefetch == "off" then
+        load_k(k_unit, k_rows_here, k_row_bytes, k_count, thread);
+        load_v(v_unit, v_rows_here, v_row_bytes, k_count, thread);
+%   end
+        barrier();  // nobody reads the tiles before any more
+        store_k(k_unit, k_tile, thread);
+        store_v(v_unit, v_tile, ${masked == "never" and "BLOCK_K" or "k_count"}, thread);
+        barrier();
+%   if prefetch == "registers" then
+        if (k_begin + BLOCK_K < keys_end) {  // the next tiles travel while this one is worked on
+            const int next_count = minimum(seqlen_k - k_begin - BLOCK_K, BLOCK_K);
+            load_k(k_unit, k_rows_here + k_tile_bytes, k_row_bytes, next_count, thread);
+            load_v(v_unit, v_rows_here + v_tile_bytes, v_row_bytes, next_count, thread);
+        }
+%   end
+%   scores(masked)
+%   outputs()
+% elseif prefetch == "registers2" then
+        barrier();  // this tile is there, and nobody reads the one before any more
+        if (k_begin + BLOCK_K < keys_end) {  // the next tile takes its place, the one after travels
+            store_k(k_unit, k_tile + (1 - stage) * K_STAGE, thread);
+            store_v(v_unit, v_tile + (1 - stage) * V_STAGE, minimum(seqlen_k - k_begin - BLOCK_K, BLOCK_K), thread);
+            if (k_begin + 2 * BLOCK_K < keys_end) {
+                const int next_count = minimum(seqlen_k - k_begin - 2 * BLOCK_K, BLOCK_K);
+                load_k(k_unit, k_rows_here + 2 * k_tile_bytes, k_row_bytes, next_count, thread);
+                load_v(v_unit, v_rows_here + 2 * v_tile_bytes, v_row_bytes, next_count, thread);
+            }
+        }
+%   scores(masked)
+%   outputs()
+        stage = 1 - stage;
+% elseif direct then
+        barrier();  // this tile is there, and nobody reads the one before any more
+        if (k_begin + BLOCK_K < keys_end) {  // the next tile travels: k straight to shared memory, v through registers
+            const int next_count = minimum(seqlen_k - k_begin - BLOCK_K, BLOCK_K);
+            copy_k_tile(copies, k_tile + (1 - stage) * K_STAGE, k_rows_here + k_tile_bytes, next_count);
+            load_v(v_unit, v_rows_here + v_tile_bytes, v_row_bytes, next_count, thread);
+        }
+%   scores(masked)
+%   outputs()
+        if (k_begin + BLOCK_K < keys_end) {
+            store_v(v_unit, v_tile + (1 - stage) * V_STAGE, minimum(seqlen_k - k_begin - BLOCK_K, BLOCK_K), thread);
+            wait_direct(copies);
+        }
+        stage = 1 - stage;
+% elseif prefetch == "async1" then
+        const int k_count = minimum(seqlen_k - k_begin, BLOCK_K);
+        wait_copies<0>(copies);
+        barrier();  // k is there, and nobody reads the v before any more
+        copy_v(copies, v_tile, v_rows_here, v_row_bytes, k_count, thread);
+        commit_copies(copies);
+%   scores(masked)
+        wait_copies<0>(copies);
+        barrier();  // v is there, and nobody reads k any more
+        if (k_begin + BLOCK_K < keys_end)
+            copy_k(copies, k_tile, k_rows_here + k_tile_bytes, k_row_bytes, minimum(seqlen_k - k_begin - BLOCK_K, BLOCK_K), thread);
+        commit_copies(copies);
+%   outputs()
+% elseif async then
+        wait_copies<STAGES - 2>(copies);
+        barrier();  // this tile is there, and nobody reads the one before any more
+        if (k_begin + (STAGES - 1) * BLOCK_K < keys_end) {
+            const int next = k_begin + (STAGES - 1) * BLOCK_K, place = stage == 0 ? STAGES - 1 : stage - 1;
+            copy_k(copies, k_tile + place * K_STAGE, k_rows_here + (STAGES - 1) * k_tile_bytes, k_row_bytes, minimum(seqlen_k - next, BLOCK_K), thread);
+            copy_v(copies, v_tile + place * V_STAGE, v_rows_here + (STAGES - 1) * v_tile_bytes, v_row_bytes, minimum(seqlen_k - next, BLOCK_K), thread);
+        }
+        commit_copies(copies);
+%   scores(masked)
+%   outputs()
+        stage = stage == STAGES - 1 ? 0 : stage + 1;
+% end
+% end
+% if c.masking == "peeled" then
+    // tiles that every row sees whole, then the others
+    const int whole_end = keys_unmasked < BLOCK_K ? 0 : keys_unmasked / BLOCK_K * BLOCK_K;
+    int k_begin = 0;
+    for (; k_begin < whole_end; k_begin += BLOCK_K) {
+% tile("never")
+    }
+    for (; k_begin < keys_end; k_begin += BLOCK_K) {
+% tile("always")
+    }
+% else
+    for (int k_begin = 0; k_begin < keys_end; k_begin += BLOCK_K) {
+% tile("asked")
+    }
+% end
+% if async then
+    wait_copies<0>(copies);
+% end
+
+    char *const o_rows = (char *)(o + batch_index * o_batch_stride + head * o_head_stride + q_begin * o_seq_stride);
+    const row_offset o_row_bytes = (row_offset)(o_seq_stride * (i64)sizeof(o_type));
+#pragma unroll
+    for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            float sum = row_sum[q_fragment][i];
+% for _, mask in ipairs(f.masks) do
+            sum += exchange(${mask}, sum);
+% end
+            const int row = wave_begin + q_fragment * QUERIES + (${f.query_text}) + ${f.query_row_text};
+            // a row that saw no key: output 0, lse -infinity. Scores that are all NaN also leave the maximum, but a NaN sum.
+            const bool empty = row_max[q_fragment][i] == -INFINITY_FLOAT && sum == 0.0f;
+% if d.dropout then
+            const float factor = empty ? 0.0f : dropout_scale / sum;
+% else
+            const float factor = empty ? 0.0f : 1.0f / sum;
+% end
+            if (row < q_count) {
+% local row_n = linear(function(n) return f.sequence[1][n + 1] end, f.row_columns, "n")
+% local lane_column = linear(function(lane) return f.owner(lane) * d.lane_columns end, f.lanes, "lane")
+% if d.v_rows then
+%   lane_column = f.key_text
+% end
+#pragma unroll
+                for (int first = 0; first < O_FRAGMENTS; first += ${d.together})
+#pragma unroll
+                    for (int part = 0; part < ${d.lane_columns}; part += ${d.o_part}) {
+                        float value[${d.o_part}];
+#pragma unroll
+                        for (int e = 0; e < ${d.o_part}; ++e) {
+                            const int n = (part + e) % ${f.row_columns};
+                            value[e] = output[first + (part + e) / ${f.row_columns}][q_fragment][${row_n} + ${linear(function(i) return f.sequence[i + 1][1] end, f.rows, "i")}] * factor;
+                        }
+% if d.v_rows then
+                        const int column = first * ${f.columns} + (${lane_column}) + part / ${d.o_run} * ${f.row_columns > d.o_run and f.key_offset[f.sequence[1][d.o_run + 1]] or d.o_run} + part % ${d.o_run};
+% else
+                        const int column = first * ${f.columns} + (${lane_column}) + part;
+% end
+% if d.v_columns > p.head_dim_v then
+                        if (column >= HEAD_DIM_V)
+                            continue;
+% end
+                        store_outputs<${d.o_part}>(o_rows + (row_offset)row * o_row_bytes + column * (int)sizeof(o_type), value);
+                    }
+% if d.lse then
+                if (${#f.masks == 0 and "true" or "(" .. linear(f.owner, f.lanes, "lane") .. ") == 0"})
+                    lse[((i64)batch_index * heads + head) * seqlen_q + q_begin + row] =
+                        empty ? -INFINITY_FLOAT : log_denominator(row_max[q_fragment][i] == -INFINITY_FLOAT ? row_max[q_fragment][i] : row_max[q_fragment][i] * score_scale, sum);
+% end
+            }
+        }
+}
+${kernel.note(t, d.launch)}

@@ -1,0 +1,250 @@
+-- attention_forward_fragments_shape.lua: from a candidate of the fragments template to the numbers that its text needs.
+--
+-- Constraints, launch descriptor and text use the same numbers. A chunk is 16 bytes of a row in shared memory, a unit 16 bytes
+-- of a row in global memory; words are 32 bits.
+
+local kernel = import("kernel")
+local instructions = import("instructions")
+
+local shape = {}
+
+local function ceil_div(a, b)
+    return (a + b - 1) // b
+end
+
+local function gcd(a, b)
+    while b ~= 0 do
+        a, b = b, a % b
+    end
+    return a
+end
+
+local function element_bytes(dtype)
+    return kernel.types[dtype].bytes
+end
+shape.element_bytes = element_bytes
+
+-- chunks from row to row, by layout; the xor layouts work with any
+local function pitch(layout, chunks)
+    if layout == "pad16" then
+        return chunks | 1
+    elseif layout == "pad64" then
+        return chunks + (4 - chunks) % 8
+    end
+    return chunks
+end
+
+shape.stages = {
+    off = 1, registers = 1, registers2 = 2, direct = 2, async1 = 1, async2 = 2, async3 = 3,
+}
+
+-- the form that a candidate multiplies with; nil and the reason when the target or the types have none
+function shape.form(c, p, t)
+    local dtype = p.k_dtype
+    if c.multiply ~= "fma" and (p.q_dtype ~= dtype or p.v_dtype ~= dtype) then
+        return nil, "multiply=" .. c.multiply .. " takes q, k and v of one type; they are " .. p.q_dtype .. ", " .. p.k_dtype
+            .. ", " .. p.v_dtype
+    end
+    return instructions.find(t, dtype, c.multiply)
+end
+
+-- fragments are functions of a form alone
+local fragments = {}
+function shape.fragment(form)
+    return instructions.fragment(form)
+end
+
+-- blocks that a compute unit or SM holds; NVIDIA reserves 1 KiB of shared memory for each
+function shape.resident_blocks(shared_bytes, registers, c, t)
+    local reserved = t.maker == "nvidia" and 1024 or 0
+    local by_shared = t.unit_lds_bytes // (shared_bytes + reserved)
+    local by_registers = t.unit_registers // (ceil_div(registers, 8) * 8 * c.threads)
+    return math.min(by_shared, by_registers, t.max_waves * t.wave // c.threads)
+end
+
+function shape.derive(c, p, t)
+    local d = {}
+    local form = shape.form(c, p, t)
+    local f = shape.fragment(form)
+    d.form, d.f = form, f
+    d.waves = c.threads // t.wave
+    d.wave_q = c.block_q // d.waves
+    d.q_fragments = d.wave_q // f.queries
+    d.k_fragments = c.block_k // f.keys
+    d.asynchronous = string.starts_with(c.prefetch, "async")
+    d.stages = shape.stages[c.prefetch]
+    d.block_k = c.block_k
+
+    local bytes = form.bytes
+    local q_bytes, k_bytes, v_bytes = element_bytes(p.q_dtype), element_bytes(p.k_dtype), element_bytes(p.v_dtype)
+    d.widen_q, d.widen_k, d.widen_v = bytes > q_bytes, bytes > k_bytes, bytes > v_bytes
+
+    -- depth of the scores, in steps that all groups of lanes take together
+    local chunks = ceil_div(p.head_dim_qk, f.chunk)
+    d.steps = ceil_div(chunks, f.step_chunks)
+    d.depth_chunks = d.steps * f.step_chunks
+    local function tensor(name, head_dim, source_bytes, widened)
+        local row = head_dim * source_bytes
+        d[name .. "_units"] = ceil_div(d.depth_chunks, widened and 2 or 1)
+        d[name .. "_real"] = ceil_div(row, 16)
+        d[name .. "_piece"] = math.min(16, math.max(source_bytes, gcd(p.alignment, row)))
+        d[name .. "_tail"] = (row - 1) % 16 + 1
+    end
+    tensor("q", p.head_dim_qk, q_bytes, d.widen_q)
+    tensor("k", p.head_dim_qk, k_bytes, d.widen_k)
+    local row_chunks = math.max(d.depth_chunks, d.k_units * (d.widen_k and 2 or 1), d.q_units * (d.widen_q and 2 or 1))
+    d.k_pitch = pitch(c.lds_layout, row_chunks)
+    d.q_pitch = d.k_pitch
+    d.k_steps = ceil_div(c.block_k * d.k_units, c.threads)
+
+    -- columns of the output: fragments of one kind share them out so that a lane's are neighbours
+    local fragments_needed = ceil_div(p.head_dim_v, f.columns)
+    d.v_rows = form.transposing_loads or false
+    d.together = 1
+    if not d.v_rows then
+        d.together = math.max(1, 8 // f.row_columns)
+        while d.together > 1 and ceil_div(fragments_needed, d.together) * d.together > fragments_needed do
+            d.together = d.together // 2
+        end
+    end
+    d.o_fragments = fragments_needed
+    if d.v_rows then
+        d.o_fragments = ceil_div(fragments_needed, 2) * 2 -- four 8 x 8 matrices are loaded at once
+    end
+    d.v_columns = d.o_fragments * f.columns -- with padding
+
+    -- v in shared memory: rows are keys where loads transpose, else columns, their keys in the order of the weights
+    local v_row = p.head_dim_v * v_bytes
+    d.v_piece = math.max(v_bytes, gcd(p.alignment, v_row))
+    if d.v_rows then
+        d.v_units, d.v_real = d.v_columns * 2 // 16, ceil_div(v_row, 16)
+        d.v_piece, d.v_tail = math.min(16, d.v_piece), (v_row - 1) % 16 + 1
+        d.v_pitch = pitch(c.lds_layout, d.v_units)
+        d.v_steps = ceil_div(c.block_k * d.v_units, c.threads)
+        d.v_words = 4
+        d.v_stage_words = c.block_k * d.v_pitch * 4
+    else
+        d.v_chunks = c.block_k // f.chunk
+        d.v_pitch = pitch(c.lds_layout, d.v_chunks)
+        -- a thread moves blocks of a chunk of keys by as many columns as keep all threads busy
+        local unit = 16
+        while unit > 4 and d.v_chunks * ceil_div(v_row, unit) < c.threads do
+            unit = unit // 2
+        end
+        d.v_unit_bytes, d.v_words, d.v_block_columns = unit, unit // 4, unit // v_bytes
+        d.v_units, d.v_tail = ceil_div(v_row, unit), (v_row - 1) % unit + 1
+        d.v_piece = math.min(unit, d.v_piece)
+        d.v_steps = ceil_div(d.v_chunks * d.v_units, c.threads)
+        -- rows that are written or read
+        d.v_lds_rows = math.max(d.v_columns, d.v_units * d.v_block_columns)
+        d.v_stage_words = d.v_lds_rows * d.v_pitch * 4
+    end
+    d.k_stage_words = c.block_k * d.k_pitch * 4
+
+    -- weights
+    d.p_chunks = c.block_k // f.chunk            -- of a row
+    d.v_chunk_steps = c.block_k // (f.chunk_keys * f.lane_chunks) -- steps of the second product
+    d.p_pitch = pitch(c.lds_layout, d.p_chunks)
+    d.v_move_words = d.v_steps * (d.v_rows and 4 or f.chunk * d.v_words)
+
+    d.shared = {}
+    if c.q_in == "shared" then
+        d.shared[1] = { "q_tile", c.block_q * d.q_pitch * 4, "BLOCK_Q rows of q" }
+    end
+    local count = d.stages > 1 and d.stages .. " x " or ""
+    d.shared[#d.shared + 1] = { "k_tile", d.stages * d.k_stage_words, count .. "BLOCK_K rows of k" }
+    d.shared[#d.shared + 1] = { "v_tile", d.stages * d.v_stage_words,
+        count .. (d.v_rows and "BLOCK_K rows of v" or "the columns of v, BLOCK_K keys each") }
+    if c.p_in == "lds" then
+        d.shared[#d.shared + 1] = { "p_tile", c.block_q * d.p_pitch * 4, "weights: BLOCK_Q rows of BLOCK_K keys" }
+    end
+    d.shared_bytes = kernel.shared_bytes(d.shared)
+
+    -- Registers a lane holds at once, roughly: outputs, statistics, addresses and q if it stays there; scores with operands, and
+    -- tiles that travel meanwhile.
+    local output = d.o_fragments * d.q_fragments * f.elements
+    local scores = d.k_fragments * d.q_fragments * f.elements
+    local q_registers = d.q_fragments * #f.q.rows * d.steps * f.lane_chunks * 4
+    local operands = d.q_fragments * #f.q.rows * f.lane_chunks * 4 + 2 * #f.k.rows * f.lane_chunks * 4
+    local moving = d.asynchronous and 0 or (c.prefetch == "direct" and 0 or d.k_steps * 4) + d.v_move_words
+    d.q_registers = q_registers
+    d.registers = output + scores + d.q_fragments * f.rows * 3 + 24 + (c.q_in == "registers" and q_registers or 0) + operands
+        + (c.prefetch == "off" and 0 or moving)
+    if c.prefetch == "off" then
+        d.registers = math.max(d.registers, output + 24 + moving)
+    end
+
+    -- code: short enough for the instruction cache
+    local body = t.maker == "nvidia" and 1024 or 640
+    local per_step = d.k_fragments * d.q_fragments * f.calls * (form.multiply and f.elements * f.chunk // f.per_word or 1)
+    d.qk_unroll = c.q_in == "registers" and d.steps or math.max(1, math.min(d.steps, body // per_step))
+    local per_chunk = d.o_fragments * d.q_fragments * f.calls * (form.multiply and f.elements * f.chunk // f.per_word or 1)
+    d.pv_unroll = c.p_in ~= "lds" and d.v_chunk_steps or math.max(1, math.min(d.v_chunk_steps, body // per_chunk))
+
+    -- options
+    d.causal, d.dropout, d.lse = p.causal ~= "none", p.dropout ~= 0, p.lse ~= 0
+    d.weight_bits = p.v_dtype == "f16" and bytes == 2 and 14 or 0
+    local o_bytes = element_bytes(p.o_dtype)
+    local o_piece = math.max(o_bytes, gcd(p.alignment, p.head_dim_v * o_bytes))
+    d.lane_columns = d.together * f.row_columns
+    -- neighbours among a lane's columns: with the fragments' own order only runs of it are
+    local run = 1
+    while run < f.row_columns and f.key_offset[f.sequence[1][run + 1]] == run do
+        run = run + 1
+    end
+    if not d.v_rows then
+        run = d.lane_columns
+    end
+    d.o_run = run
+    d.o_part = math.min(run, o_piece // o_bytes, 16 // o_bytes)
+    d.pointers = {
+        q = "const " .. kernel.types[p.q_dtype].name .. " *__restrict__ ",
+        k = "const " .. kernel.types[p.k_dtype].name .. " *__restrict__ ",
+        v = "const " .. kernel.types[p.v_dtype].name .. " *__restrict__ ",
+        o = kernel.types[p.o_dtype].name .. " *__restrict__ ",
+        lse = "float *__restrict__ ", seed_pointer = "const u64 *__restrict__ ", offset_pointer = "const u64 *__restrict__ ",
+    }
+    return d
+end
+
+-- Groups of a row's scores that one Philox call decides about: elements whose keys share the call for every lane. Each group is
+-- a list of {fragment, element, half = the draw's number, or nil when it depends on the lane}.
+function shape.draws(d, row)
+    local f, groups, by_name = d.f, {}, {}
+    for fragment = 0, d.k_fragments - 1 do
+        for _, r in ipairs(f.sequence[row + 1]) do
+            local parts, half = {}, nil
+            for lane = 0, f.lanes - 1 do
+                local key = fragment * f.keys + f.key(lane, r)
+                parts[lane + 1] = key // 32 * 4 + key // 2 % 4
+                local h = key // 8 % 4 * 2 + key % 2
+                if lane == 0 then
+                    half = h
+                elseif half ~= h then
+                    half = false
+                end
+            end
+            local name = table.concat(parts, ",")
+            if not by_name[name] then
+                by_name[name] = {}
+                groups[#groups + 1] = by_name[name]
+            end
+            local list = by_name[name]
+            list[#list + 1] = { fragment, r, half or nil }
+        end
+    end
+    return groups
+end
+
+-- names of the pieces of text that some candidates have and others lack
+function shape.paths(c, p, t)
+    local d = shape.derive(c, p, t)
+    return {
+        "multiply=" .. c.multiply .. " q_in=" .. c.q_in, "multiply=" .. c.multiply .. " p_in=" .. c.p_in,
+        "prefetch=" .. c.prefetch .. " masking=" .. c.masking, "lds_layout=" .. c.lds_layout, "index=" .. c.index,
+        "exact=" .. c.exact, "k " .. (c.threads % d.k_units == 0 and "even" or "odd") .. " " .. c.prefetch,
+        "v " .. (d.v_rows and "rows" or "columns"),
+    }
+end
+
+return shape

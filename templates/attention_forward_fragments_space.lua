@@ -1,0 +1,249 @@
+-- attention_forward_fragments_space.lua: the fragments template's parameters, what rules a candidate out, and the default.
+
+local shape = import("attention_forward_fragments_shape")
+local instructions = import("instructions")
+local derive, element_bytes = shape.derive, shape.element_bytes
+
+local space = {}
+
+space.parameters = {
+    { name = "index", doc = "width of offsets inside a tile: 32 bits, or 64 when a tile spans 2^31 bytes",
+      values = { "narrow", "wide" } },
+    { name = "exact", doc = "lengths compiled in: tail checks vanish, the record serves this problem alone",
+      values = { "off", "lengths" } },
+    { name = "multiply", doc = "instruction that both products are made of", values = instructions.names },
+    { name = "prefetch", doc = "how the next tiles travel: not at all; in registers, one or two tiles ahead; k straight to shared "
+          .. "memory (AMD); asynchronous copies with 1, 2 or 3 tiles of shared memory (NVIDIA)",
+      values = { "off", "registers", "registers2", "direct", "async1", "async2", "async3" } },
+    { name = "p_in", doc = "how weights become an operand: they are one, lanes exchange them, or through shared memory",
+      values = { "registers", "exchange", "lds" } },
+    { name = "q_in", doc = "where a block's queries stay", values = { "registers", "shared" } },
+    { name = "threads", doc = "threads of a block; each wave has its own queries", values = { 64, 128, 256, 512 } },
+    { name = "block_q", doc = "queries of a block", values = { 16, 32, 64, 128, 256 } },
+    { name = "block_k", doc = "keys of a tile", values = { 16, 32, 64, 96, 128, 176, 256 } },
+    { name = "lds_layout", doc = "rows in shared memory: back to back, padded to an odd number of 16-byte chunks or to 64 bytes "
+          .. "past a multiple of 128, chunks permuted by row for lanes that read one chunk of eight rows or four of two",
+      values = { "row", "pad16", "pad64", "xor1", "xor4" } },
+    { name = "masking", doc = "hidden keys: asked of every tile, or tiles that may have some in a loop of their own",
+      values = { "asked", "peeled" } },
+    { name = "resident", doc = "AMD: waves of a SIMD unit, NVIDIA: blocks of an SM, that the compiler must leave registers for",
+      values = { 1, 2, 3, 4 } },
+}
+
+local function refuse(format, ...)
+    return false, string.format(format, ...)
+end
+
+-- a corner of the space for values that cannot be expected to pay
+local function plain(c)
+    return c.prefetch == "registers" and c.masking == "asked" and c.q_in == "registers" and c.resident == 2 and c.block_q == 64
+end
+local plain_only = "tried only with prefetch=registers, masking=asked, q_in=registers, resident=2, block_q=64"
+
+-- layouts that an instruction's reads meet without conflicts
+local function good_layouts(form)
+    if form.transposing_loads then
+        return { xor4 = true }
+    end
+    return { xor1 = true, pad16 = not form.multiply }
+end
+
+space.constraints = {
+    { doc = "index=wide where a tile may span 2^31 bytes; elsewhere in a corner only",
+      check = function(c, p)
+          if p.index == "wide" and c.index ~= "wide" then
+              return refuse("the problem has index=wide: 32-bit offsets may not reach its rows")
+          elseif p.index ~= "wide" and c.index == "wide" and not plain(c) then
+              return refuse("64-bit offsets cannot pay when 32 bits reach every row: " .. plain_only)
+          end
+          return true
+      end },
+    { doc = "the target has the instruction for these types",
+      check = function(c, p, t)
+          local form, reason = shape.form(c, p, t)
+          if not form then
+              return false, reason
+          end
+          local first = instructions.forms(t, p.k_dtype)[1]
+          if c.multiply == "fma" and first.name ~= "fma" and not plain(c) then
+              return refuse("fp32 multiply-adds cannot pay where there is %s: " .. plain_only, first.name)
+          elseif c.multiply == "dot2" and first.name ~= "dot2" and not plain(c) then
+              return refuse("dot2 cannot pay where there is %s: " .. plain_only, first.name)
+          elseif c.exact == "lengths" and (c.masking ~= "asked" or c.lds_layout ~= space.default_layout(form)) then
+              return refuse("compiled lengths only remove tail checks: tried only with masking=asked and one layout")
+          end
+          return true
+      end },
+    { doc = "weights go the shortest way that the instruction's layouts allow",
+      check = function(c, p, t)
+          local f = shape.fragment(shape.form(c, p, t))
+          if c.p_in ~= f.route and c.p_in ~= "lds" then
+              return refuse("p_in=%s: the layouts of %s ask for %s", c.p_in, c.multiply, f.route)
+          elseif c.p_in ~= f.route and (shape.form(c, p, t).transposing_loads or not plain(c)) then
+              return refuse("p_in=lds when %s do: " .. plain_only .. ", where v is read by columns", f.route)
+          end
+          return true
+      end },
+    { doc = "the target has the means of prefetch, and what travels needs no conversion",
+      check = function(c, p, t)
+          local async = string.starts_with(c.prefetch, "async")
+          if async and t.async_copy == 0 then
+              return refuse("prefetch=%s: %s has no asynchronous copies to shared memory", c.prefetch, t.name)
+          elseif c.prefetch == "direct" and t.direct_lds == 0 then
+              return refuse("prefetch=direct: %s has no loads from global to shared memory", t.name)
+          elseif t.vendor == "nvidia" and c.prefetch == "registers2" then
+              return refuse("prefetch=registers2: asynchronous copies do the same without registers")
+          end
+          if async or c.prefetch == "direct" then
+              local form = shape.form(c, p, t)
+              if form.bytes ~= element_bytes(p.k_dtype) or async and not form.transposing_loads then
+                  return refuse("prefetch=%s moves bytes as they are: multiply=%s wants them converted or transposed", c.prefetch,
+                      c.multiply)
+              end
+              local d = derive(c, p, t)
+              if async and (d.k_piece < 16 or d.v_piece < 16 or d.k_tail < 16 or d.v_tail < 16) then
+                  return refuse("prefetch=%s copies 16 bytes at a time: rows of head_dim_qk=%d, head_dim_v=%d with alignment=%d "
+                      .. "are not made of them", c.prefetch, p.head_dim_qk, p.head_dim_v, p.alignment)
+              elseif c.prefetch == "direct" then
+                  if d.k_piece < t.direct_lds or d.k_tail < 16 or d.k_units ~= d.k_real then
+                      return refuse("prefetch=direct fills whole rows of %d chunks: head_dim_qk=%d with alignment=%d does not",
+                          d.k_units, p.head_dim_qk, p.alignment)
+                  elseif d.k_pitch ~= d.k_units then
+                      return refuse("prefetch=direct writes neighbouring words: lds_layout=%s leaves gaps", c.lds_layout)
+                  elseif c.block_k * d.k_pitch * 16 % (c.threads * t.direct_lds) ~= 0 then
+                      return refuse("prefetch=direct: a tile of %d bytes is not a multiple of %d threads' %d bytes",
+                          c.block_k * d.k_pitch * 16, c.threads, t.direct_lds)
+                  end
+              end
+          end
+          return true
+      end },
+    { doc = "waves, fragments and tiles divide evenly",
+      check = function(c, p, t)
+          local f = shape.fragment(shape.form(c, p, t))
+          if c.threads % t.wave ~= 0 then
+              return refuse("threads=%d is not a multiple of the wave of %d", c.threads, t.wave)
+          end
+          local waves = c.threads // t.wave
+          if c.block_q % (waves * f.queries) ~= 0 then
+              return refuse("block_q=%d is not a multiple of %d waves' fragments of %d queries", c.block_q, waves, f.queries)
+          elseif c.block_q // (waves * f.queries) > 4 then
+              return refuse("%d fragments of %d queries for a wave: more than 4", c.block_q // (waves * f.queries), f.queries)
+          elseif c.block_k % f.tile_keys ~= 0 then
+              return refuse("block_k=%d is not a multiple of %d keys, which %s takes together", c.block_k, f.tile_keys, c.multiply)
+          elseif c.block_k % 32 ~= 0 and p.dropout ~= 0 then
+              return refuse("block_k=%d: random numbers are drawn for 32 keys together", c.block_k)
+          end
+          return true
+      end },
+    { doc = "layouts whose reads meet few conflicts; others in a corner",
+      check = function(c, p, t)
+          local form = shape.form(c, p, t)
+          if not good_layouts(form)[c.lds_layout] and not plain(c) then
+              return refuse("lds_layout=%s: reads of %s would meet the same banks: " .. plain_only, c.lds_layout, c.multiply)
+          end
+          return true
+      end },
+    { doc = "shared memory, registers and code fit",
+      check = function(c, p, t)
+          local d = derive(c, p, t)
+          if d.shared_bytes > t.lds_bytes then
+              return refuse("shared memory: %d bytes, the target has %d", d.shared_bytes, t.lds_bytes)
+          elseif c.q_in == "registers" and d.q_registers > 64 then
+              return refuse("q_in=registers: %d registers for the wave's %d queries, more than 64", d.q_registers, d.wave_q)
+          elseif c.q_in == "shared" and d.q_registers <= 32 and not (t.vendor == "amd" and c.multiply == "dot2") then
+              return refuse("q_in=shared: %d registers would hold the wave's %d queries", d.q_registers, d.wave_q)
+          end
+          local waves_a_unit = t.vendor == "nvidia" and c.resident * c.threads // t.wave or c.resident * t.simds
+          if t.maker == "nvidia" then
+              waves_a_unit = c.resident * c.threads // t.wave
+          end
+          local limit = math.min(t.registers, t.unit_registers // (waves_a_unit * t.wave) // 8 * 8)
+          if d.registers > limit then
+              return refuse("registers: about %d a lane, resident=%d leaves %d", d.registers, c.resident, limit)
+          elseif waves_a_unit * t.wave < c.threads then
+              return refuse("resident=%d: %d threads are more waves than that", c.resident, c.threads)
+          end
+          local blocks = shape.resident_blocks(d.shared_bytes, d.registers, c, t)
+          local waves = blocks * c.threads // t.wave
+          if blocks < 1 or waves < t.simds and c.threads >= 128 then
+              return refuse("%d waves resident (%d bytes of shared memory, about %d registers), too few for %d SIMD units", waves,
+                  d.shared_bytes, d.registers, t.simds)
+          elseif t.maker == "nvidia" and c.resident > math.max(1, blocks) then
+              return refuse("resident=%d: shared memory and registers leave %d", c.resident, blocks)
+          end
+          return true
+      end },
+    { doc = "enough work for each tile",
+      check = function(c, p, t)
+          if c.block_q * c.block_k < 2048 then
+              return refuse("block_q * block_k = %d: below 2048 the barriers cost more than the tile", c.block_q * c.block_k)
+          end
+          return true
+      end },
+}
+
+function space.default_layout(form)
+    return form.transposing_loads and "xor4" or "xor1"
+end
+
+local function allowed(c, p, t)
+    for _, constraint in ipairs(space.constraints) do
+        if not constraint.check(c, p, t) then
+            return false
+        end
+    end
+    return true
+end
+
+-- Shapes from most to least wanted: {block_q, block_k, threads, resident}
+local shapes = {
+    mma_sync = { { 128, 64, 128, 2 }, { 128, 64, 256, 1 }, { 128, 32, 256, 1 }, { 64, 64, 128, 2 }, { 64, 64, 128, 1 }, { 64, 32, 128, 1 } },
+    mfma = { { 128, 64, 256, 2 }, { 128, 64, 256, 1 }, { 64, 64, 256, 2 }, { 64, 64, 256, 1 }, { 64, 32, 256, 1 }, { 128, 32, 256, 1 } },
+    wmma_gfx11 = { { 128, 64, 256, 2 }, { 128, 64, 256, 1 }, { 64, 64, 128, 2 }, { 64, 64, 128, 1 }, { 64, 32, 128, 1 } },
+    wmma_gfx12 = { { 128, 64, 256, 2 }, { 128, 64, 256, 1 }, { 64, 64, 128, 2 }, { 64, 64, 128, 1 }, { 64, 32, 128, 1 } },
+    dot2 = { { 128, 32, 256, 2 }, { 64, 64, 256, 2 }, { 64, 32, 256, 2 }, { 64, 64, 128, 1 }, { 64, 32, 128, 1 }, { 64, 32, 256, 1 } },
+    fma = { { 64, 32, 256, 2 }, { 64, 64, 256, 1 }, { 64, 32, 256, 1 }, { 64, 32, 128, 1 } },
+}
+local prefetches = {
+    nvidia = { "async2", "async1", "registers", "off" },
+    amd = { "registers", "off" },
+}
+
+function space.default(p, t)
+    local form = instructions.forms(t, p.k_dtype)[1]
+    local wanted
+    for _, entry in ipairs(shapes[form.family]) do
+        for _, prefetch in ipairs(prefetches[t.maker] or prefetches.amd) do
+            for _, q_in in ipairs(form.family == "dot2" and { "shared" } or { "registers", "shared" }) do
+                wanted = {
+                    index = p.index == "wide" and "wide" or "narrow", exact = "off", multiply = form.name, prefetch = prefetch,
+                    p_in = shape.fragment(form).route, q_in = q_in, threads = entry[3], block_q = entry[1], block_k = entry[2],
+                    lds_layout = space.default_layout(form), masking = "peeled", resident = entry[4],
+                }
+                if allowed(wanted, p, t) then
+                    return wanted
+                end
+            end
+        end
+    end
+    return wanted -- none fits: the caller's check gives the reason
+end
+
+-- whether the template is for this problem: prefill on a target with an instruction better than multiply-adds
+function space.supports(p, t)
+    if t.name == "host" then
+        return false, "the plain host has no instruction of its own: --target names whose it emulates"
+    end
+    local form = instructions.forms(t, p.k_dtype)[1]
+    if form.name == "fma" then
+        return false, t.name .. " has neither matrix instructions nor dot2 for " .. p.k_dtype .. ": the portable template serves it"
+    elseif p.q_dtype ~= p.k_dtype or p.v_dtype ~= p.k_dtype then
+        return false, form.name .. " takes q, k and v of one type; they are " .. p.q_dtype .. ", " .. p.k_dtype .. ", " .. p.v_dtype
+    elseif p.seqlen_q <= 4 then
+        return false, "seqlen_q=" .. p.seqlen_q .. " fills no fragment: the portable template decodes"
+    end
+    return true
+end
+
+return space
