@@ -84,6 +84,24 @@ space.constraints = {
           end
           return true
       end },
+    { doc = "waves, fragments and tiles divide evenly",
+      check = function(c, p, t)
+          local f = shape.fragment(shape.form(c, p, t))
+          if c.threads % t.wave ~= 0 then
+              return refuse("threads=%d is not a multiple of the wave of %d", c.threads, t.wave)
+          end
+          local waves = c.threads // t.wave
+          if c.block_q % (waves * f.queries) ~= 0 then
+              return refuse("block_q=%d is not a multiple of %d waves' fragments of %d queries", c.block_q, waves, f.queries)
+          elseif c.block_q // (waves * f.queries) > 4 then
+              return refuse("%d fragments of %d queries for a wave: more than 4", c.block_q // (waves * f.queries), f.queries)
+          elseif c.block_k % f.tile_keys ~= 0 then
+              return refuse("block_k=%d is not a multiple of %d keys, which %s takes together", c.block_k, f.tile_keys, c.multiply)
+          elseif c.block_k % 32 ~= 0 and p.dropout ~= 0 then
+              return refuse("block_k=%d: random numbers are drawn for 32 keys together", c.block_k)
+          end
+          return true
+      end },
     { doc = "the target has the means of prefetch, and what travels needs no conversion",
       check = function(c, p, t)
           local async = string.starts_with(c.prefetch, "async")
@@ -115,24 +133,6 @@ space.constraints = {
                           c.block_k * d.k_pitch * 16, c.threads, t.direct_lds)
                   end
               end
-          end
-          return true
-      end },
-    { doc = "waves, fragments and tiles divide evenly",
-      check = function(c, p, t)
-          local f = shape.fragment(shape.form(c, p, t))
-          if c.threads % t.wave ~= 0 then
-              return refuse("threads=%d is not a multiple of the wave of %d", c.threads, t.wave)
-          end
-          local waves = c.threads // t.wave
-          if c.block_q % (waves * f.queries) ~= 0 then
-              return refuse("block_q=%d is not a multiple of %d waves' fragments of %d queries", c.block_q, waves, f.queries)
-          elseif c.block_q // (waves * f.queries) > 4 then
-              return refuse("%d fragments of %d queries for a wave: more than 4", c.block_q // (waves * f.queries), f.queries)
-          elseif c.block_k % f.tile_keys ~= 0 then
-              return refuse("block_k=%d is not a multiple of %d keys, which %s takes together", c.block_k, f.tile_keys, c.multiply)
-          elseif c.block_k % 32 ~= 0 and p.dropout ~= 0 then
-              return refuse("block_k=%d: random numbers are drawn for 32 keys together", c.block_k)
           end
           return true
       end },

@@ -215,7 +215,7 @@ ${parts.log_denominator(d.weight_bits)}
 % end
 ${parts.store_outputs(p.o_dtype)}
 
-${kernel.entry(t, d.launch, d.pointers, d.resident)}
+${kernel.entry(t, d.launch, d.pointers, t.maker == "nvidia" and d.resident or nil)}
 ${kernel.shared(t, d.shared)}
 % if c.kv_buffers == 1 then
     u32 *const v_tile = k_tile;

@@ -32,15 +32,16 @@ function kernel.argument_bytes(arguments)
     return bytes
 end
 
--- The head of the kernel function up to its opening brace. `pointers` maps pointer arguments to their C types; `resident` is the
--- number of blocks an SM should hold (NVIDIA's launch bounds; AMD's compiler reads it off the static shared memory).
+-- The head of the kernel function up to its opening brace. `pointers` maps pointer arguments to their C types; `resident` is what
+-- the compiler must leave registers for: on NVIDIA the blocks an SM should hold, on AMD the waves of a SIMD unit; nil: what the
+-- compiler thinks best.
 function kernel.entry(t, launch, pointers, resident)
     local declared = {}
     for index, argument in ipairs(launch.arguments) do
         declared[index] = argument_type(argument[1], argument[2], pointers) .. argument[1]
     end
     if t.vocabulary ~= "host" then
-        local bounds = t.vocabulary == "nvidia" and resident and launch.threads .. ", " .. resident or launch.threads
+        local bounds = resident and launch.threads .. ", " .. resident or launch.threads
         return "kernel_function(" .. bounds .. ") void " .. launch.kernel .. "(\n    "
             .. table.concat(declared, ",\n    ") .. ")\n{"
     end

@@ -16,8 +16,13 @@ typedef unsigned long long u64;
 typedef long long i64;
 
 #define device_function inline __attribute__((device, always_inline))
-#define kernel_function(threads) \
+/* kernel_function(threads[, waves]): threads of a block, waves of a SIMD unit to leave registers for */
+#define kernel_function(...) kernel_function_choose(__VA_ARGS__, kernel_function_waves, kernel_function_threads)(__VA_ARGS__)
+#define kernel_function_choose(threads, waves, name, ...) name
+#define kernel_function_threads(threads) \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads)))
+#define kernel_function_waves(threads, waves) \
+    kernel_function_threads(threads) __attribute__((amdgpu_waves_per_eu(waves)))
 #define shared_array __attribute__((shared, aligned(16)))
 
 /* ---- indices ---- */
