@@ -351,7 +351,7 @@ ${kernel.shared(t, d.shared)}
     const u32 offset_now = (u32)(offset_pointer ? *offset_pointer : offset);
 % end
 % if async or direct then
-    async_copies copies(thread);
+    begin_copies(copies, thread);
 % end
 % if direct then
 %   local width = t.direct_lds

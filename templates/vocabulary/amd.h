@@ -347,6 +347,8 @@ matrix_function(wmma_gfx12_f32_16x16x16_bf16, __builtin_amdgcn_wmma_f32_16x16x16
 struct async_copies {
     device_function explicit async_copies(int) {}
 };
+/* declares what stands for the copies that this thread has under way */
+#define begin_copies(copies, thread) async_copies copies(thread)
 /* `bytes` (a constant: 4; 16 on gfx950) of each lane to `to` + lane * bytes, `to` the same for the whole wave */
 #if __has_builtin(__builtin_amdgcn_global_load_lds)
 #define copy_direct(copies, bytes, to, from) \

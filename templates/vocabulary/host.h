@@ -323,8 +323,9 @@ struct async_copies {
         u32 group;
     } pending[MOST];
     u32 count = 0, group = 0; /* copies not yet made, in order; groups committed */
+    const host_api *api;
     bool late;
-    explicit async_copies(int thread) : late(thread % 2 != 0) {}
+    async_copies(const host_api *host, int thread) : api(host), late(thread % 2 != 0) {}
 };
 template <int WORDS> inline void host_copy_words(void *to, const void *from)
 {
@@ -340,15 +341,15 @@ inline void host_copy_now(void *to, const void *from, u32 bytes)
     else
         host_copy_words<1>(to, from);
 }
-inline void host_copy_start(const host_api *api, async_copies &copies, void *to, const void *from, u32 bytes HOST_LINE)
+inline void host_copy_start(async_copies &copies, void *to, const void *from, u32 bytes HOST_LINE)
 {
     host_tell(line, to, bytes, HOST_COPY);
     if ((u64)to % bytes != 0 || (u64)from % bytes != 0)
-        api->fail("an asynchronous copy's address is not a multiple of its bytes");
+        copies.api->fail("an asynchronous copy's address is not a multiple of its bytes");
     if (!copies.late)
         return host_copy_now(to, from, bytes);
     if (copies.count == async_copies::MOST)
-        api->fail("more than 512 asynchronous copies of one thread wait for their wait_copies or wait_direct");
+        copies.api->fail("more than 512 asynchronous copies of one thread wait for their wait_copies or wait_direct");
     copies.pending[copies.count++] = {to, from, bytes, copies.group};
 }
 /* make the copies of groups below `group` */
@@ -360,6 +361,11 @@ inline void host_copies_end(async_copies &copies, u32 group)
     for (u32 i = done; i < copies.count; ++i)
         copies.pending[i - done] = copies.pending[i];
     copies.count -= done;
+}
+/* 16 bytes; zeros when not valid, and then `from` is not read */
+inline void copy_async(async_copies &copies, void *to, const void *from, bool valid HOST_LINE)
+{
+    host_copy_start(copies, to, valid ? from : nullptr, 16 HOST_PASS_LINE);
 }
 device_function void commit_copies(async_copies &copies) { ++copies.group; }
 /* at most GROUPS committed groups are still pending afterwards */
@@ -373,7 +379,7 @@ inline void host_copy_direct(const host_api *api, u32 site, async_copies &copies
 {
     if (api->shuffle(site, (u32)(u64)to, 0) != (u32)(u64)to)
         api->fail("copy_direct: the destination differs between lanes of the wave");
-    host_copy_start(api, copies, (u8 *)to + api->thread_index() % wave * bytes, from, bytes HOST_PASS_LINE);
+    host_copy_start(copies, (u8 *)to + api->thread_index() % wave * bytes, from, bytes HOST_PASS_LINE);
 }
 device_function void wait_direct(async_copies &copies) { host_copies_end(copies, ~0u); }
 
@@ -394,6 +400,5 @@ device_function void wait_direct(async_copies &copies) { host_copies_end(copies,
 #define load_matrices(to, row) host_load_matrices(api, __COUNTER__, to, row, WAVE, host_matrices_deal)
 #define load_matrices_transposed(to, row) \
     host_load_matrices(api, __COUNTER__, to, row, WAVE, host_matrices_deal_transposed)
-/* 16 bytes; zeros when not valid, and then `from` is not read */
-#define copy_async(copies, to, from, valid) host_copy_start(api, copies, to, (valid) ? (const void *)(from) : nullptr, 16)
+#define begin_copies(copies, thread) async_copies copies(api, thread)
 #define copy_direct(copies, bytes, to, from) host_copy_direct(api, __COUNTER__, copies, bytes, to, from, WAVE)

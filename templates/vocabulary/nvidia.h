@@ -216,6 +216,8 @@ device_function void load_matrices_transposed(u32 *to, const void *row)
 struct async_copies {
     device_function explicit async_copies(int) {}
 };
+/* declares what stands for the copies that this thread has under way */
+#define begin_copies(copies, thread) async_copies copies(thread)
 /* 16 bytes; zeros when not valid, and then `from` is not read */
 device_function void copy_async(async_copies &, void *to, const void *from, bool valid)
 {

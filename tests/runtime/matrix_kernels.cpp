@@ -128,7 +128,7 @@ KERNEL(copies)
 {
     const int t = thread_index();
     u32 *const tile = (u32 *)shared_array(2 * 64 * 16); /* two stages of 16 bytes a thread */
-    async_copies copies(t);
+    begin_copies(copies, t);
     copy_async(copies, tile + 4 * t + (p.option & MISALIGNED ? 1 : 0), p.a + 4 * t, true);
     commit_copies(copies);
     copy_async(copies, tile + 256 + 4 * t, t < 60 ? p.a + 256 + 4 * t : (const u32 *)16, t < 60);
@@ -159,7 +159,7 @@ KERNEL(direct)
 {
     const int t = thread_index(), wave = t / WAVE;
     u32 *const tile = (u32 *)shared_array(128 * 4 + 128 * 16);
-    async_copies copies(t);
+    begin_copies(copies, t);
     copy_direct(copies, 4, tile + WAVE * wave + (p.option & SCATTERED ? t % 2 : 0), p.a + t);
     copy_direct(copies, 16, tile + 128 + 4 * WAVE * wave, p.a + 128 + 4 * t);
     if (!(p.option & NO_WAIT))

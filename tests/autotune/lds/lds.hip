@@ -27,7 +27,7 @@ ${kernel.shared(t, { { "tile", 64 * 36, "a row of 144 bytes for each lane" } })}
     active = lane % 2 == 0;
 % end
 % if c.by == "copies" then
-    async_copies copies(lane);
+    begin_copies(copies, lane);
     copy_async(copies, tile + place(lane), from, false);
     commit_copies(copies);
     wait_copies<0>(copies);
