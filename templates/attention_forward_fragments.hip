@@ -59,24 +59,43 @@ typedef i64 row_offset;
 % end
 device_function row_offset smaller(row_offset a, row_offset b) { return a < b ? a : b; }
 
-// word at which chunk `chunk` of a row begins
-template <int PITCH> device_function int chunk_at(int row, int chunk)
+// Word at which chunk `chunk` of a row begins. APART rows lie between those that neighbouring lanes read.
+% if c.lds_layout == "xor1" or c.lds_layout == "xor4" then
+// Rows that would meet the same banks have their chunks permuted differently, among the largest power of two that divides the
+// pitch.
+% end
+template <int PITCH, int APART = 1> device_function int chunk_at(int row, int chunk)
 {
 % if c.lds_layout == "xor1" or c.lds_layout == "xor4" then
-    // rows that would meet the same banks have their chunks permuted differently, among the largest power of two that divides
-    // the pitch; row / 8 takes part so that writers of every eighth row differ too
     constexpr int among = (PITCH & -PITCH) < 8 ? PITCH & -PITCH : 8;
+    const int near = row / APART;
 %   if c.lds_layout == "xor4" then
     // neighbouring rows lie four chunks apart: lanes that read four chunks of two rows meet different banks
-    const int permuted = among == 8 ? (row & 1) << 2 | (row & 2) | (row >> 2 & 1) : row / (8 / among);
+    const int permuted = among == 8 ? (near & 1) << 2 | (near & 2) | (near >> 2 & 1) : near / (8 / among);
 %   else
-    const int permuted = row / (8 / among);
+    const int permuted = near / (8 / among);
 %   end
-    return (row * PITCH + (chunk ^ ((permuted ^ row >> 3) & (among - 1)))) * 4;
+    return (row * PITCH + (chunk ^ (permuted & (among - 1)))) * 4;
 % else
     return (row * PITCH + chunk) * 4;
 % end
 }
+% local xor = c.lds_layout == "xor1" or c.lds_layout == "xor4"
+% if not d.v_rows then
+// The same for a column of v: lanes read neighbouring rows, or each eighth, and write each eighth.
+constexpr int V_AMONG = ${d.v_among};
+device_function int v_permuted(int row) { return (row / (8 / V_AMONG) ^ row >> 3) & (V_AMONG - 1); }
+device_function int v_chunk_at(int row, int chunk) { return (row * V_PITCH + (chunk ^ v_permuted(row))) * 4; }
+% else
+device_function int v_chunk_at(int row, int chunk) { return chunk_at<V_PITCH>(row, chunk); }
+% end
+% local q_at = form.multiply and "row_chunk_at<Q_PITCH>" or "chunk_at<Q_PITCH>"
+% local p_at = form.multiply and "row_chunk_at<P_PITCH>" or "chunk_at<P_PITCH>"
+% if form.multiply and (c.q_in == "shared" or c.p_in == "lds") then
+// The same where the lanes that are served together read one and the same chunk.
+template <int PITCH> device_function int row_chunk_at(int row, int chunk) { return (row * PITCH + chunk) * 4; }
+% end
+% local k_at = #f.k.rows > 1 and "chunk_at<K_PITCH, " .. #f.k.rows .. ">" or "chunk_at<K_PITCH>"
 
 // One unit of WORDS words of a row. The last real unit of a row holds TAIL bytes; nothing past them is read, zeros take their
 // place, and that of units past it.
@@ -106,24 +125,24 @@ template <class T> device_function void widen(const u32 *unit, u32 *chunk)
     }
 }
 % end
-% local function store_unit(pitch, type, wide)
+% local function store_unit(at, type, wide)
 %   if wide then
     u32 chunk[8];
     widen<${type}>(unit, chunk);
-    store_words<4>(tile + chunk_at<${pitch}>(row, 2 * column), chunk);
-    store_words<4>(tile + chunk_at<${pitch}>(row, 2 * column + 1), chunk + 4);
+    store_words<4>(tile + ${at}(row, 2 * column), chunk);
+    store_words<4>(tile + ${at}(row, 2 * column + 1), chunk + 4);
 %   else
-    store_words<4>(tile + chunk_at<${pitch}>(row, column), unit);
+    store_words<4>(tile + ${at}(row, column), unit);
 %   end
 % end
 device_function void store_k_unit(u32 *tile, int row, int column, const u32 *unit)
 {
-% store_unit("K_PITCH", "k_type", d.widen_k)
+% store_unit(k_at, "k_type", d.widen_k)
 }
 % if c.q_in == "shared" then
 device_function void store_q_unit(u32 *tile, int row, int column, const u32 *unit)
 {
-% store_unit("Q_PITCH", "q_type", d.widen_q)
+% store_unit(q_at, "q_type", d.widen_q)
 }
 % end
 % -- where unit number `step` of a thread lies: rows a whole number of threads apart keep their column
@@ -142,16 +161,26 @@ device_function void store_q_unit(u32 *tile, int row, int column, const u32 *uni
 % local k_moves = not direct and not async
 % local v_moves = not async
 % local function loads(name, units, real, piece, tail)
+%   local even = c.threads % units == 0
 // A thread's units of a tile of ${name} on their way from global memory: rows past the sequence's end repeat its last row, since no
 // address outside the tensor may be read.
 device_function void load_${name}(u32 (&unit)[${name == "k" and "K" or "V"}_STEPS][4], const char *tile, row_offset row_bytes, int rows, int thread)
 {
+    const row_offset last = (row_offset)(rows - 1) * row_bytes;
+%   if even then
+    const row_offset first = (row_offset)(thread / ${units}) * row_bytes;
+%   end
 #pragma unroll
     for (int step = 0; step < ${name == "k" and "K" or "V"}_STEPS; ++step) {
-% place(units)
-        load_unit<4, ${piece}, ${tail}>(unit[step],
-            tile + smaller((row_offset)row * row_bytes, (row_offset)(rows - 1) * row_bytes) + column * 16,
+%   if even then
+        const int column = thread % ${units};
+        load_unit<4, ${piece}, ${tail}>(unit[step], tile + smaller(first + (row_offset)(${c.threads // units} * step) * row_bytes, last) + column * 16,
             ${from_last("column", real, units, tail, 16)});
+%   else
+% place(units)
+        load_unit<4, ${piece}, ${tail}>(unit[step], tile + smaller((row_offset)row * row_bytes, last) + column * 16,
+            ${from_last("column", real, units, tail, 16)});
+%   end
     }
 }
 % end
@@ -180,7 +209,7 @@ device_function void store_v(u32 (&unit)[V_STEPS][4], u32 *tile, int rows, int t
                 unit[step][word] = row < rows ? unit[step][word] : 0u;
         }
         if (BLOCK_K * V_UNITS % THREADS == 0 || row < BLOCK_K)
-            store_words<4>(tile + chunk_at<V_PITCH>(row, column), unit[step]);
+            store_words<4>(tile + v_chunk_at(row, column), unit[step]);
     }
 }
 % elseif v_moves then
@@ -231,7 +260,7 @@ device_function void store_v(u32 (&unit)[V_STEPS][CHUNK_KEYS][V_WORDS], u32 *til
 % else
                     keys[word] = unit[step][word][i];
 % end
-                store_words<4>(tile + chunk_at<V_PITCH>(column * V_COLUMNS + i, chunk), keys);
+                store_words<4>(tile + v_chunk_at(column * V_COLUMNS + i, chunk), keys);
             }
         }
     }
@@ -241,14 +270,25 @@ device_function void store_v(u32 (&unit)[V_STEPS][CHUNK_KEYS][V_WORDS], u32 *til
 // A thread's part of a tile on its way without registers: zeros take the place of rows past the sequence's end and of columns
 // past a row's.
 % local function copies(name, units, real)
+%   local even, steps = c.threads % units == 0, name == "k" and d.k_steps or d.v_steps
 device_function void copy_${name}(async_copies &copies, u32 *tile, const char *rows_at, row_offset row_bytes, int rows, int thread)
 {
+%   if even then
+    const int column = thread % ${units};
+    rows_at += (row_offset)(thread / ${units}) * row_bytes + column * 16;
+%   end
 #pragma unroll
-    for (int step = 0; step < ${name == "k" and "K" or "V"}_STEPS; ++step) {
+    for (int step = 0; step < ${steps}; ++step) {
+%   if even then
+        const int row = thread / ${units} + ${c.threads // units} * step;
+        const char *const from = rows_at;
+        rows_at += (row_offset)${c.threads // units} * row_bytes;
+%   else
 % place(units)
+        const char *const from = rows_at + (row_offset)row * row_bytes + column * 16;
+%   end
         if (BLOCK_K * ${units} % THREADS == 0 || row < BLOCK_K)
-            copy_async(copies, tile + chunk_at<${name == "k" and "K" or "V"}_PITCH>(row, column),
-                       rows_at + (row_offset)row * row_bytes + column * 16, row < rows${real < units and " && column < " .. real or ""});
+            copy_async(copies, tile + ${name == "k" and k_at or "v_chunk_at"}(row, column), from, row < rows${real < units and " && column < " .. real or ""});
     }
 }
 % end
@@ -360,7 +400,7 @@ ${kernel.shared(t, d.shared)}
 #define copy_k_tile(copies, tile, rows_at, rows) \
     for (int step = 0; step < ${c.block_k * d.k_pitch * 16 // (c.threads * width)}; ++step) { \
         const int first = (step * ${d.waves} + wave_begin / WAVE_Q) * ${t.wave * width // 4}, word = first + lane * ${width // 4}; \
-        const int row = word / (4 * K_PITCH), chunk = (chunk_at<K_PITCH>(row, word / 4 % K_PITCH) / 4) % K_PITCH; \
+        const int row = word / (4 * K_PITCH), chunk = (${k_at}(row, word / 4 % K_PITCH) / 4) % K_PITCH; \
         copy_direct(copies, ${width}, (tile) + first, \
                     (rows_at) + smaller((row_offset)row * k_row_bytes, (row_offset)((rows) - 1) * k_row_bytes) + chunk * 16 + word % 4 * 4); \
     }
@@ -411,6 +451,45 @@ ${kernel.shared(t, d.shared)}
                 }
 % end
 
+    // Words at which a lane's first chunks begin in shared memory: other fragments and steps are constants away, but for the bits
+    // of a chunk's number that the layout permutes, which have a word of their own.
+    int k_lane[${d.k_variants}][LANE_CHUNKS];
+% if c.q_in == "shared" then
+    int q_lane[${d.q_variants}][LANE_CHUNKS];
+% end
+% if c.p_in == "lds" then
+    int p_lane[${d.p_variants}][LANE_CHUNKS];
+% end
+#pragma unroll
+    for (int part = 0; part < LANE_CHUNKS; ++part) {
+#pragma unroll
+        for (int variant = 0; variant < ${d.k_variants}; ++variant)
+            k_lane[variant][part] = ${k_at}(${f.k.row_text}, (variant * GROUPS + group) * LANE_CHUNKS + part);
+% if c.q_in == "shared" then
+#pragma unroll
+        for (int variant = 0; variant < ${d.q_variants}; ++variant)
+            q_lane[variant][part] = ${q_at}(wave_begin + (${f.q.row_text}), (variant * GROUPS + group) * LANE_CHUNKS + part);
+% end
+% if c.p_in == "lds" then
+#pragma unroll
+        for (int variant = 0; variant < ${d.p_variants}; ++variant)
+            p_lane[variant][part] = ${p_at}(wave_begin + (${f.q.row_text}), (variant * GROUPS + group) * LANE_CHUNKS + part);
+% end
+    }
+% if d.v_rows then
+    int v_lane[${d.v_variants}];
+#pragma unroll
+    for (int variant = 0; variant < ${d.v_variants}; ++variant)
+        v_lane[variant] = v_chunk_at(lane % ${form.k}, variant * ${32 // form.k} + lane / ${form.k});
+% else
+    int v_lane[V_AMONG][LANE_CHUNKS];
+#pragma unroll
+    for (int part = 0; part < LANE_CHUNKS; ++part)
+#pragma unroll
+        for (int variant = 0; variant < V_AMONG; ++variant)
+            v_lane[variant][part] = v_chunk_at(${linear(function(lane) return f.column(0, f.k.row(lane), d.together) end, f.lanes, "lane")}, (group * LANE_CHUNKS + part) ^ variant);
+% end
+
     float output[O_FRAGMENTS][Q_FRAGMENTS][ELEMENTS], row_max[Q_FRAGMENTS][ROWS], row_sum[Q_FRAGMENTS][ROWS];
 #pragma unroll
     for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
@@ -441,8 +520,12 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
                 for (int r = 0; r < ELEMENTS; ++r)
                     score[k_fragment][q_fragment][r] = 0.0f;
-#pragma unroll${d.qk_unroll < d.steps and " " .. d.qk_unroll or ""}
-        for (int step = 0; step < STEPS; ++step) {
+% if d.qk_unroll < d.steps then
+#pragma unroll 1
+        for (int outer = 0; outer < STEPS; outer += ${d.qk_unroll})
+% end
+#pragma unroll
+        for (int step = 0; step < ${d.qk_unroll}; ++step) {
 % if c.q_in == "shared" then
             words4 q_here[Q_FRAGMENTS][Q_ROWS][LANE_CHUNKS];
 #pragma unroll
@@ -452,8 +535,8 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
                     for (int part = 0; part < LANE_CHUNKS; ++part)
                         load_words<4>(q_here[q_fragment][i][part].word,
-                                      q_tile + chunk_at<Q_PITCH>(wave_begin + q_fragment * QUERIES + (${f.q.row_text}) + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")},
-                                                                 (step * GROUPS + group) * LANE_CHUNKS + part));
+                                      q_tile + q_lane[step % ${d.q_variants}][part] + (q_fragment * QUERIES + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")}) * (4 * Q_PITCH) +
+                                          (${d.qk_unroll < d.steps and "outer + " or ""}step / ${d.q_variants} * ${d.q_variants}) * (4 * GROUPS * LANE_CHUNKS));
 % end
 #pragma unroll
             for (int k_fragment = 0; k_fragment < K_FRAGMENTS; ++k_fragment) {
@@ -463,8 +546,8 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
                     for (int part = 0; part < LANE_CHUNKS; ++part)
                         load_words<4>(k_here[i][part].word,
-                                      ${k_here} + chunk_at<K_PITCH>(k_fragment * KEYS + (${f.k.row_text}) + ${linear(function(i) return f.k.rows[i + 1].offset end, #f.k.rows, "i")},
-                                                                    (step * GROUPS + group) * LANE_CHUNKS + part));
+                                      ${k_here} + k_lane[step % ${d.k_variants}][part] + (k_fragment * KEYS + ${linear(function(i) return f.k.rows[i + 1].offset end, #f.k.rows, "i")}) * (4 * K_PITCH) +
+                                          (${d.qk_unroll < d.steps and "outer + " or ""}step / ${d.k_variants} * ${d.k_variants}) * (4 * GROUPS * LANE_CHUNKS));
 #pragma unroll
                 for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
 % local q_words = c.q_in == "shared" and chunk_word("q_here[q_fragment]") or chunk_word("q_chunk[q_fragment][step]")
@@ -621,14 +704,14 @@ ${kernel.shared(t, d.shared)}
             {
                 const int row = wave_begin + q_fragment * QUERIES + (${f.query_text}) + ${f.row_offsets[row + 1]}, place = ${place_text} + ${at};
 %         if bytes == 4 then
-                p_tile[chunk_at<P_PITCH>(row, place / 4) + place % 4] = float_bits(score[${fragment}][q_fragment][${sequence_here[n]}]);
+                p_tile[${p_at}(row, place / 4) + place % 4] = float_bits(score[${fragment}][q_fragment][${sequence_here[n]}]);
 %           n = n + 1
 %         elseif pairs then
-                p_tile[chunk_at<P_PITCH>(row, place / 8) + place % 8 / 2] =
+                p_tile[${p_at}(row, place / 8) + place % 8 / 2] =
                     pack_weights<v_type>(score[${fragment}][q_fragment][${sequence_here[n]}], score[${fragment}][q_fragment][${sequence_here[n + 1]}]);
 %           n = n + 2
 %         else
-                ((u16 *)(p_tile + chunk_at<P_PITCH>(row, place / 8)))[place % 8] = (u16)pack_weights<v_type>(score[${fragment}][q_fragment][${sequence_here[n]}], 0.0f);
+                ((u16 *)(p_tile + ${p_at}(row, place / 8)))[place % 8] = (u16)pack_weights<v_type>(score[${fragment}][q_fragment][${sequence_here[n]}], 0.0f);
 %           n = n + 1
 %         end
             }
@@ -642,8 +725,13 @@ ${kernel.shared(t, d.shared)}
 % -- ---- output += weights v ----
 % local function outputs()
 
-#pragma unroll${d.pv_unroll < d.v_chunk_steps and " " .. d.pv_unroll or ""}
-        for (int step = 0; step < ${d.v_rows and "BLOCK_K / " .. form.k or d.v_chunk_steps}; ++step) {
+% local pv_outer = d.pv_unroll < d.v_chunk_steps
+% if pv_outer then
+#pragma unroll 1
+        for (int outer = 0; outer < ${d.v_chunk_steps}; outer += ${d.pv_unroll})
+% end
+#pragma unroll
+        for (int step = 0; step < ${d.v_rows and "BLOCK_K / " .. form.k or d.pv_unroll}; ++step) {
 % if c.p_in == "lds" then
             words4 p_here[Q_FRAGMENTS][Q_ROWS][LANE_CHUNKS];
 #pragma unroll
@@ -653,8 +741,8 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
                     for (int part = 0; part < LANE_CHUNKS; ++part)
                         load_words<4>(p_here[q_fragment][i][part].word,
-                                      p_tile + chunk_at<P_PITCH>(wave_begin + q_fragment * QUERIES + (${f.q.row_text}) + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")},
-                                                                 (step * GROUPS + group) * LANE_CHUNKS + part));
+                                      p_tile + p_lane[step % ${d.p_variants}][part] + (q_fragment * QUERIES + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")}) * (4 * P_PITCH) +
+                                          (${pv_outer and "outer + " or ""}step / ${d.p_variants} * ${d.p_variants}) * (4 * GROUPS * LANE_CHUNKS));
 % end
 % if d.v_rows then
 %   -- ldmatrix: four 8 x 8 matrices are two or four keys' eights of the operand for two or one fragments of columns
@@ -663,7 +751,8 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
             for (int o_fragment = 0; o_fragment < O_FRAGMENTS; o_fragment += ${calls_per_load}) {
                 u32 v_here[4];
-                load_matrices_transposed(v_here, ${v_here} + chunk_at<V_PITCH>(step * ${form.k} + lane % ${form.k}, o_fragment + lane / ${form.k}));
+                load_matrices_transposed(v_here, ${v_here} + v_lane[o_fragment / ${calls_per_load} % ${d.v_variants}] + step * (${form.k} * 4 * V_PITCH) +
+                                                     o_fragment / ${calls_per_load * d.v_variants} * ${calls_per_load * d.v_variants * 4});
 %   for part = 0, calls_per_load - 1 do
 #pragma unroll
                 for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
@@ -681,10 +770,12 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
                 for (int i = 0; i < K_ROWS; ++i)
 #pragma unroll
-                    for (int part = 0; part < LANE_CHUNKS; ++part)
+                    for (int part = 0; part < LANE_CHUNKS; ++part) {
+                        const int column = ${fragment_text} + ${linear(function(i) return f.column(0, f.k.row(0) + f.k.rows[i + 1].offset, d.together) end, #f.k.rows, "i")}, chunks = step * GROUPS * LANE_CHUNKS;
                         load_words<4>(v_here[i][part].word,
-                                      ${v_here} + chunk_at<V_PITCH>(${fragment_text} + (${linear(function(lane) return f.column(0, f.k.row(lane), d.together) end, f.lanes, "lane")}) + ${linear(function(i) return f.column(0, f.k.row(0) + f.k.rows[i + 1].offset, d.together) end, #f.k.rows, "i")},
-                                                                    (step * GROUPS + group) * LANE_CHUNKS + part));
+                                      ${v_here} + v_lane[(chunks ^ v_permuted(column)) & (V_AMONG - 1)][part] + column * (4 * V_PITCH) +
+                                          ((chunks & ~(V_AMONG - 1))${pv_outer and " + outer * GROUPS * LANE_CHUNKS" or ""}) * 4);
+                    }
 #pragma unroll
                 for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
 %   local p_words = c.p_in == "lds" and chunk_word("p_here[q_fragment]") or function(row, word) return "weight_words[step * LANE_CHUNKS + " .. word // 4 .. "][q_fragment][" .. row .. "][" .. word % 4 .. "]" end
@@ -824,13 +915,16 @@ ${kernel.shared(t, d.shared)}
     // tiles that every row sees whole, then the others
     const int whole_end = keys_unmasked < BLOCK_K ? 0 : keys_unmasked / BLOCK_K * BLOCK_K;
     int k_begin = 0;
+#pragma unroll 1
     for (; k_begin < whole_end; k_begin += BLOCK_K) {
 % tile("never")
     }
+#pragma unroll 1
     for (; k_begin < keys_end; k_begin += BLOCK_K) {
 % tile("always")
     }
 % else
+#pragma unroll 1
     for (int k_begin = 0; k_begin < keys_end; k_begin += BLOCK_K) {
 % tile("asked")
     }

@@ -94,7 +94,7 @@ function shape.derive(c, p, t)
     tensor("k", p.head_dim_qk, k_bytes, d.widen_k)
     local row_chunks = math.max(d.depth_chunks, d.k_units * (d.widen_k and 2 or 1), d.q_units * (d.widen_q and 2 or 1))
     d.k_pitch = pitch(c.lds_layout, row_chunks)
-    d.q_pitch = d.k_pitch
+    d.q_pitch = form.multiply and row_chunks or d.k_pitch
     d.k_steps = ceil_div(c.block_k * d.k_units, c.threads)
 
     -- columns of the output: fragments of one kind share them out so that a lane's are neighbours
@@ -145,6 +145,9 @@ function shape.derive(c, p, t)
     d.p_chunks = c.block_k // f.chunk            -- of a row
     d.v_chunk_steps = c.block_k // (f.chunk_keys * f.lane_chunks) -- steps of the second product
     d.p_pitch = pitch(c.lds_layout, d.p_chunks)
+    if form.multiply then -- eight words of four rows meet different banks
+        d.p_pitch = d.p_chunks + (2 - d.p_chunks) % 4
+    end
     d.v_move_words = d.v_steps * (d.v_rows and 4 or f.chunk * d.v_words)
 
     d.shared = {}
@@ -174,12 +177,37 @@ function shape.derive(c, p, t)
         d.registers = math.max(d.registers, output + 24 + moving)
     end
 
+    -- Chunk numbers that a layout permutes: a lane needs a word for each value of their bits that changes from step to step.
+    local xor = c.lds_layout == "xor1" or c.lds_layout == "xor4"
+    local function variants(row_pitch)
+        return xor and math.max(1, math.min(8, row_pitch & -row_pitch) // f.step_chunks) or 1
+    end
+    d.k_variants = variants(d.k_pitch)
+    d.q_variants = form.multiply and 1 or variants(d.q_pitch)
+    d.p_variants = form.multiply and 1 or variants(d.p_pitch)
+    d.v_among = xor and math.min(8, d.v_pitch & -d.v_pitch) or 1
+    if d.v_rows then
+        d.v_variants = math.max(1, d.v_among // (32 // form.k))
+    end
+
     -- code: short enough for the instruction cache
     local body = t.maker == "nvidia" and 1024 or 640
     local per_step = d.k_fragments * d.q_fragments * f.calls * (form.multiply and f.elements * f.chunk // f.per_word or 1)
-    d.qk_unroll = c.q_in == "registers" and d.steps or math.max(1, math.min(d.steps, body // per_step))
+    local function unroll(steps, each, least) -- the longest part of the loop that a body holds; it has every variant
+        for count = 1, steps do
+            local whole = steps // count
+            if steps % count == 0 and (whole * each <= body and whole % least == 0 or whole == least) then
+                return whole
+            end
+        end
+        return steps
+    end
+    d.qk_unroll = c.q_in == "registers" and d.steps or unroll(d.steps, per_step, math.max(d.k_variants, d.q_variants))
     local per_chunk = d.o_fragments * d.q_fragments * f.calls * (form.multiply and f.elements * f.chunk // f.per_word or 1)
-    d.pv_unroll = c.p_in ~= "lds" and d.v_chunk_steps or math.max(1, math.min(d.v_chunk_steps, body // per_chunk))
+    d.pv_unroll = d.v_chunk_steps
+    if c.p_in == "lds" and not d.v_rows then
+        d.pv_unroll = unroll(d.v_chunk_steps, per_chunk, math.max(d.p_variants, d.v_among // f.step_chunks, 1))
+    end
 
     -- options
     d.causal, d.dropout, d.lse = p.causal ~= "none", p.dropout ~= 0, p.lse ~= 0
