@@ -14,11 +14,7 @@ enum {
     NVIDIA_UNIT = 256,
     AMD_WAVE = 64,
     AMD_SIMDS = 4,
-    AMD_LANE_REGISTERS = 512,
-    NVIDIA_RESERVED_BYTES = 1024,
-    RDNA_LANE_REGISTERS = 1024,
-    RDNA_SIMDS = 2,
-    RDNA_WAVES = 16
+    AMD_LANE_REGISTERS = 512
 };
 
 static int64_t round_up(int64_t value, int64_t unit)
@@ -88,58 +84,62 @@ bool screen_pays(const struct resources *resources, char reason[SCREEN_REASON_BY
     return true;
 }
 
-/* What a unit has for all its blocks. NVIDIA: threads a multiprocessor by compute capability, 1 KiB of shared memory is
- * reserved a block (same table as above). AMD: CDNA 2 and later have 512 registers a lane and 8 waves a SIMD, older
- * ones 256 and 10; RDNA at least 1024 registers a lane of a wave of 32, 16 waves on each of two SIMDs (ISA manuals). */
-static int64_t by_registers(const struct driver_device *device, int64_t waves, const struct resources *resources)
+/* ---- how many at once ---- */
+
+static int whole_at(const json_t *facts, const char *key)
 {
-    int64_t registers = resources->vector_registers > 0 ? resources->vector_registers : 1;
-    if (device->target.vendor == TARGET_NVIDIA) {
-        return NVIDIA_REGISTER_FILE / (waves * round_up(registers * NVIDIA_WARP, NVIDIA_UNIT));
-    }
-    if (device->wave_size == AMD_WAVE) {
-        bool unified = strncmp(device->target.processor, "gfx90a", 6) == 0 ||
-                       strncmp(device->target.processor, "gfx94", 5) == 0 ||
-                       strncmp(device->target.processor, "gfx95", 5) == 0;
-        int64_t all = registers + (unified ? resources->accumulator_registers : 0), most = unified ? 8 : 10;
-        int64_t a_simd = (unified ? AMD_LANE_REGISTERS : AMD_LANE_REGISTERS / 2) / round_up(all, unified ? 8 : 4);
-        return AMD_SIMDS * (a_simd < most ? a_simd : most) / waves;
-    }
-    int64_t a_simd = RDNA_LANE_REGISTERS / round_up(registers, 8);
-    return RDNA_SIMDS * (a_simd < RDNA_WAVES ? a_simd : RDNA_WAVES) / waves;
+    return (int)json_integer_value(json_object_get(facts, key));
 }
 
-/* threads that a multiprocessor holds */
-static int64_t nvidia_threads(const struct target *target)
+attune_status screen_unit_of(struct generator *generator, const struct target *target, struct screen_unit *unit,
+                             struct error *error)
 {
-    static const struct {
-        const char *processor;
-        int64_t threads;
-    } fewer[] = {{"sm_75", 1024}, {"sm_86", 1536}, {"sm_87", 1536}, {"sm_89", 1536}, {"sm_12", 1536}};
-    for (size_t i = 0; i < sizeof fewer / sizeof fewer[0]; i++) {
-        if (strncmp(target->processor, fewer[i].processor, 5) == 0) {
-            return fewer[i].threads;
-        }
+    json_t *facts = NULL;
+    memset(unit, 0, sizeof *unit);
+    attune_status status = generator_target_facts(generator, target, &facts, error);
+    if (status == ATTUNE_OK && target->vendor != TARGET_HOST) {
+        const char *accumulators = json_string_value(json_object_get(facts, "accumulators"));
+        *unit = (struct screen_unit){
+            .wave = whole_at(facts, "wave"),
+            .simds = whole_at(facts, "simds"),
+            .waves = whole_at(facts, "max_waves") / whole_at(facts, "simds"),
+            .blocks = whole_at(facts, "max_blocks"),
+            .counts_small_blocks = target->vendor == TARGET_NVIDIA,
+            .registers = whole_at(facts, "unit_registers") / whole_at(facts, "simds") / whole_at(facts, "wave"),
+            .granule = whole_at(facts, "register_granule"),
+            .shared_accumulators = accumulators != NULL && strcmp(accumulators, "shared") == 0,
+            .shared_bytes = whole_at(facts, "unit_lds_bytes"),
+            .shared_granule = whole_at(facts, "lds_granule"),
+            .shared_reserved = whole_at(facts, "lds_reserved"),
+        };
     }
-    return 2048;
+    json_decref(facts);
+    return status;
 }
 
-int screen_resident_blocks(const struct driver_device *device, const struct launch *launch,
+static int64_t at_most(int64_t value, int64_t limit)
+{
+    return value < limit ? value : limit;
+}
+
+int screen_resident_blocks(const struct screen_unit *unit, const struct launch *launch,
                            const struct resources *resources)
 {
-    bool nvidia = device->target.vendor == TARGET_NVIDIA;
-    if ((!nvidia && device->target.vendor != TARGET_AMD) || device->wave_size < 1 || launch->threads < 1) {
+    if (unit->wave < 1 || launch->threads < 1) {
         return 0;
     }
-    int64_t waves = round_up(launch->threads, device->wave_size) / device->wave_size;
-    int64_t blocks = by_registers(device, waves, resources);
+    int64_t waves = round_up(launch->threads, unit->wave) / unit->wave;
+    int64_t registers = resources->vector_registers > 0 ? resources->vector_registers : 1;
+    registers += unit->shared_accumulators ? resources->accumulator_registers : 0;
+    int64_t a_simd = at_most(unit->waves, unit->registers / round_up(registers, unit->granule));
+    int64_t blocks = unit->simds * a_simd / waves;
     int64_t fixed = resources->shared_bytes >= 0 ? resources->shared_bytes : (int64_t)launch->static_shared_bytes;
-    int64_t reserved = nvidia ? NVIDIA_RESERVED_BYTES : 0;
-    int64_t shared = fixed + launch->dynamic_shared_bytes + reserved;
-    int64_t by_shared = shared > 0 ? ((int64_t)device->shared_bytes + reserved) / shared : blocks;
-    blocks = by_shared < blocks ? by_shared : blocks;
-    if (nvidia && nvidia_threads(&device->target) / launch->threads < blocks) {
-        blocks = nvidia_threads(&device->target) / launch->threads;
+    int64_t shared = round_up(fixed + launch->dynamic_shared_bytes + unit->shared_reserved, unit->shared_granule);
+    if (shared > 0) {
+        blocks = at_most(blocks, unit->shared_bytes / shared);
     }
-    return blocks > 1 ? (int)blocks : 1; /* it runs, or screen_fits would have said no */
+    if (waves > 1 || unit->counts_small_blocks) {
+        blocks = at_most(blocks, unit->blocks);
+    }
+    return blocks > 1 ? (int)blocks : 1;
 }

@@ -4,6 +4,7 @@
 
 #include "base/codeobject.h"
 #include "base/launch.h"
+#include "generator/generator.h"
 #include "runtime/driver.h"
 
 #include <stdbool.h>
@@ -17,9 +18,26 @@ bool screen_fits(const struct driver_device *device, const struct launch *launch
 /* false with the reason when it could run but registers spill: scratch memory is never worth timing */
 bool screen_pays(const struct resources *resources, char reason[SCREEN_REASON_BYTES]);
 
-/* Blocks that one compute unit holds at once, by registers, shared memory and threads; 0 where that is not known, as on
- * the host device. Where a device does not tell its registers, those of the smallest of its kind. */
-int screen_resident_blocks(const struct driver_device *device, const struct launch *launch,
+/* What a compute unit or multiprocessor has for all its blocks: the target's facts, which no driver tells. Zeros: not
+ * known, as of the host device. */
+struct screen_unit {
+    int wave, simds;
+    int waves;  /* at most, of a SIMD */
+    int blocks; /* at most, of the unit; AMD counts only those of more than one wave */
+    bool counts_small_blocks;
+    int registers;            /* of a SIMD, for each lane */
+    int granule;              /* they are given in multiples of this */
+    bool shared_accumulators; /* are given from them too */
+    int64_t shared_bytes, shared_granule, shared_reserved;
+};
+
+/* ATTUNE_UNSUPPORTED for a target that there are no facts for */
+attune_status screen_unit_of(struct generator *generator, const struct target *target, struct screen_unit *unit,
+                             struct error *error);
+
+/* Blocks that one unit holds at once, by registers, shared memory and waves; at least 1, as what does not fit at all is
+ * screen_fits' business. 0 where that is not known. */
+int screen_resident_blocks(const struct screen_unit *unit, const struct launch *launch,
                            const struct resources *resources);
 
 #endif

@@ -26,6 +26,7 @@ enum search_strategy {
 };
 
 struct search_prior;
+struct screen_unit;
 
 struct search_options {
     enum search_strategy strategy;
@@ -34,7 +35,8 @@ struct search_options {
     int covered; /* items[0..covered) begin SEARCH_EXHAUSTIVE's order as they stand: the default and a cover. The others
                     begin with the default alone */
     const struct problem *problem;      /* not owned */
-    const struct driver_device *device; /* not owned; its compute units, registers and shared memory bound occupancy */
+    const struct driver_device *device; /* not owned; its compute units tell the rounds of a grid */
+    const struct screen_unit *unit;     /* what bounds the blocks of one of them; NULL: not known. Not owned */
     const struct search_prior *prior;   /* what other problems taught SEARCH_MODEL (search_prior.h); NULL: the committed
                                            table.   Not owned */
     int evaluations; /* at most so many looks; 0: the strategy's own share, search_share (SEARCH_EXHAUSTIVE: all) */

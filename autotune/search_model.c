@@ -311,7 +311,8 @@ bool search_model_wants(struct search *search, int index, const struct resources
     }
     refresh(search); /* it was proposed when less was known */
     double forecast = expected_log(model, index), spread = model->doubt[index];
-    traits_of(search->options.device, search->options.problem, resources, launch, model->trait[index]);
+    traits_of(search->options.device, search->options.unit, search->options.problem, resources, launch,
+              model->trait[index]);
     model->forecast[index] = forecast;
     forecast += traits_expect(&model->traits, model->trait[index]);
     spread = sqrt(spread * spread + traits_variance(&model->traits));

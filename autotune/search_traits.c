@@ -8,19 +8,19 @@
 
 static const double ridge = 4.0, first_variance = 0.01;
 
-void traits_of(const struct driver_device *device, const struct problem *problem, const struct resources *resources,
-               const struct launch *launch, double trait[TRAITS])
+void traits_of(const struct driver_device *device, const struct screen_unit *unit, const struct problem *problem,
+               const struct resources *resources, const struct launch *launch, double trait[TRAITS])
 {
     int64_t shared = (resources->shared_bytes >= 0 ? resources->shared_bytes : (int64_t)launch->static_shared_bytes) +
                      launch->dynamic_shared_bytes;
-    int resident = screen_resident_blocks(device, launch, resources);
+    int resident = unit != NULL ? screen_resident_blocks(unit, launch, resources) : 0;
     uint64_t grid[3];
     memset(trait, 0, TRAITS * sizeof trait[0]);
     trait[0] = 1.0;
     trait[1] = resources->vector_registers > 0 ? log2(resources->vector_registers) - 7.0 : 0.0;
     trait[4] = log2((double)shared + 4096.0) - 15.0;
     if (resident > 0) {
-        trait[2] = log2((double)resident * launch->threads / device->wave_size) - 3.0;
+        trait[2] = log2((double)resident * launch->threads / unit->wave) - 3.0;
     }
     if (resident > 0 && device->compute_units > 0 &&
         launch_grid(launch, problem, device->compute_units, grid, NULL) == ATTUNE_OK) {

@@ -5,6 +5,7 @@
 #ifndef AUTOTUNE_SEARCH_TRAITS_H
 #define AUTOTUNE_SEARCH_TRAITS_H
 
+#include "autotune/screen.h"
 #include "base/codeobject.h"
 #include "base/launch.h"
 #include "runtime/driver.h"
@@ -20,9 +21,9 @@ struct traits {
 
 /* The traits of a compiled candidate: a constant, then logarithms to base 2 of registers a thread, resident waves,
  * rounds of blocks over full rounds (1: the last round is full), bytes of shared memory. What the device or object does
- * not say is 0. */
-void traits_of(const struct driver_device *device, const struct problem *problem, const struct resources *resources,
-               const struct launch *launch, double trait[TRAITS]);
+ * not say is 0; unit may be NULL. */
+void traits_of(const struct driver_device *device, const struct screen_unit *unit, const struct problem *problem,
+               const struct resources *resources, const struct launch *launch, double trait[TRAITS]);
 void traits_learn(struct traits *traits, const double trait[TRAITS], double unforeseen);
 /* to be added to the log time that parameters foretell */
 double traits_expect(const struct traits *traits, const double trait[TRAITS]);

@@ -5,6 +5,7 @@
  * of what it chose - is done while the device is busy with the next one. What the search was told before it is asked
  * does not depend on how long a compile takes: the order of candidates is the same in every run whose times are.
  */
+#include "autotune/screen.h"
 #include "autotune/tune_private.h"
 
 #include <limits.h>
@@ -14,7 +15,8 @@ struct loop {
     struct tuning *t;
     struct search *search;
     struct pipeline *pipeline;
-    int ahead; /* so many are under way */
+    struct screen_unit unit; /* of the device; the search looks at it */
+    int ahead;               /* so many are under way */
 };
 
 /* --count, or one more where as many are known without the default: no winner may lose to it */
@@ -29,12 +31,16 @@ static attune_status open_loop(struct loop *loop, struct generator *generator, s
 {
     struct tuning *t = loop->t;
     int workers = compiler_pool_workers(pool);
+    if (screen_unit_of(generator, &t->facts.device.target, &loop->unit, NULL) != ATTUNE_OK) {
+        memset(&loop->unit, 0, sizeof loop->unit); /* not known: the search learns without */
+    }
     const struct search_options options = {.strategy = t->plan.search,
                                            .seed = t->options->seed,
                                            .list = &t->list,
                                            .covered = t->list.count, /* SEARCH_EXHAUSTIVE goes by the list's order */
                                            .problem = t->problem,
                                            .device = &t->facts.device,
+                                           .unit = &loop->unit,
                                            .evaluations = looks_asked_for(t)};
     attune_status status = search_create(&options, &loop->search, error);
     if (status == ATTUNE_OK) {

@@ -4,6 +4,7 @@
 #include "autotune/inputs.h"
 #include "autotune/journal.h"
 #include "autotune/measure.h"
+#include "autotune/screen.h"
 #include "autotune/ties.h"
 #include "base/files.h"
 #include "base/process.h"
@@ -321,11 +322,16 @@ attune_status replay_run(struct replay_space *space, struct generator *generator
     struct search_options own = *options;
     struct runner run = {.space = space, .generator = generator, .start = start, .result = result};
     struct candidate_list list = space->list;
+    struct screen_unit unit;
     int under_way[REPLAY_AHEAD], waiting = 0;
+    if (screen_unit_of(generator, &space->device.target, &unit, NULL) != ATTUNE_OK) {
+        memset(&unit, 0, sizeof unit);
+    }
     own.list = &list;
     own.covered = 1;
     own.problem = &space->problem;
     own.device = &space->device;
+    own.unit = &unit;
     *result = (struct replay_result){.choice = -1};
     run.seen = calloc((size_t)list.count, sizeof *run.seen);
     list.items = malloc((size_t)list.count * sizeof *list.items);

@@ -324,13 +324,17 @@ static void the_committed_table_is_of_a_family_and_finite(void **state)
 
 /* ---- resources ---- */
 
-static struct driver_device card(const char *target, int wave, uint64_t shared)
+static struct screen_unit unit_of(const char *name)
 {
-    struct error error;
-    struct driver_device device = {
-        .compute_units = 100, .wave_size = wave, .max_threads = 1024, .shared_bytes = shared};
-    assert_int_equal(target_parse(target, &device.target, &error), ATTUNE_OK);
-    return device;
+    struct generator *generator = NULL;
+    struct target target;
+    struct screen_unit unit;
+    struct error error = {.message = ""};
+    assert_int_equal(generator_create(NULL, &generator, &error), ATTUNE_OK);
+    assert_int_equal(target_parse(name, &target, &error), ATTUNE_OK);
+    assert_int_equal(screen_unit_of(generator, &target, &unit, &error), ATTUNE_OK);
+    generator_destroy(generator);
+    return unit;
 }
 
 static void a_unit_holds_as_many_blocks_as_registers_shared_memory_and_threads_allow(void **state)
@@ -338,39 +342,51 @@ static void a_unit_holds_as_many_blocks_as_registers_shared_memory_and_threads_a
     (void)state;
     const struct {
         const char *target;
-        int wave;
-        uint64_t device_shared;
         int registers, accumulators, shared;
         unsigned threads;
         int blocks;
     } cases[] = {
-        {"sm_90a", 32, 227 << 10, 168, 0, 0, 128, 3},       /* registers */
-        {"sm_90a", 32, 227 << 10, 32, 0, 0, 128, 16},       /* threads and registers: 2048 */
-        {"sm_86", 32, 99 << 10, 32, 0, 0, 128, 12},         /* threads: 1536 */
-        {"sm_90a", 32, 227 << 10, 32, 0, 75 << 10, 128, 3}, /* shared memory, 1 KiB reserved for each */
-        {"sm_90a", 32, 227 << 10, 255, 0, 200 << 10, 256, 1},
-        {"gfx906", 64, 64 << 10, 64, 0, 0, 256, 4},        /* 256 / 64 waves a SIMD, a block has one on each */
-        {"gfx906", 64, 64 << 10, 24, 0, 0, 256, 10},       /* no more than 10 */
-        {"gfx906", 64, 64 << 10, 64, 0, 20 << 10, 256, 3}, /* shared memory */
-        {"gfx90a", 64, 64 << 10, 64, 64, 0, 256, 4},       /* 512 / (64 + 64) */
-        {"gfx90a", 64, 64 << 10, 24, 0, 0, 256, 8},
-        {"gfx1100", 32, 64 << 10, 128, 0, 0, 128, 4},
-        {"host", 32, 64 << 10, 64, 0, 0, 128, 0}, /* nobody knows */
+        {"sm_90a", 168, 0, 0, 128, 3},       /* registers */
+        {"sm_90a", 32, 0, 0, 128, 16},       /* waves and registers: 64 */
+        {"sm_86", 32, 0, 0, 128, 12},        /* waves: 48 */
+        {"sm_86", 16, 0, 0, 32, 16},         /* blocks */
+        {"sm_90a", 32, 0, 75 << 10, 128, 3}, /* shared memory, 1 KiB reserved for each */
+        {"sm_75", 32, 0, 16 << 10, 128, 4},  /* which that one does not */
+        {"sm_90a", 255, 0, 200 << 10, 256, 1},
+        {"gfx906", 64, 0, 0, 256, 4},        /* 256 / 64 waves a SIMD, a block has one on each */
+        {"gfx906", 24, 0, 0, 256, 10},       /* no more than 10 */
+        {"gfx906", 24, 0, 0, 128, 16},       /* no more blocks of several waves */
+        {"gfx906", 24, 0, 0, 64, 40},        /* but of one */
+        {"gfx906", 64, 0, 20 << 10, 256, 3}, /* shared memory */
+        {"gfx908", 64, 64, 0, 256, 4},       /* accumulators of their own */
+        {"gfx90a", 64, 64, 0, 256, 4},       /* 512 / (64 + 64) */
+        {"gfx90a", 24, 0, 0, 256, 8},
+        {"gfx950", 64, 0, 50 << 10, 256, 3}, /* 160 KiB */
+        {"gfx1030", 128, 0, 0, 128, 4},
+        {"gfx1100", 128, 0, 0, 128, 5}, /* 1536 registers a lane, by 24 */
+        {"gfx1103", 128, 0, 0, 128, 4}, /* 1024, by 16 */
+        {"host", 64, 0, 0, 128, 0},     /* nobody knows */
+        {"host-gfx906", 64, 0, 0, 128, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct driver_device device = card(cases[i].target, cases[i].wave, cases[i].device_shared);
+        const struct screen_unit unit = unit_of(cases[i].target);
         const struct resources resources = {.vector_registers = cases[i].registers,
                                             .accumulator_registers = cases[i].accumulators,
                                             .shared_bytes = cases[i].shared};
         const struct launch launch = {.threads = cases[i].threads};
-        assert_int_equal(screen_resident_blocks(&device, &launch, &resources), cases[i].blocks);
+        int blocks = screen_resident_blocks(&unit, &launch, &resources);
+        if (blocks != cases[i].blocks) {
+            fail_msg("%s, %d registers, %d bytes, %u threads: %d blocks, not %d", cases[i].target, cases[i].registers,
+                     cases[i].shared, cases[i].threads, blocks, cases[i].blocks);
+        }
     }
 }
 
 static void resources_that_decide_are_learnt_and_those_that_do_not_are_left(void **state)
 {
     (void)state;
-    const struct driver_device device = card("sm_90a", 32, 227 << 10);
+    const struct driver_device device = {.compute_units = 100};
+    const struct screen_unit unit = unit_of("sm_90a");
     struct problem problem = {0};
     struct traits traits = {.count = 0};
     double trait[TRAITS], before = traits_variance(&traits);
@@ -379,14 +395,14 @@ static void resources_that_decide_are_learnt_and_those_that_do_not_are_left(void
         state_of_lot = hash_mix(state_of_lot + 1);
         const struct resources resources = {.vector_registers = 40 + (int)(state_of_lot % 200), .shared_bytes = 0};
         const struct launch launch = {.threads = 64u << (state_of_lot >> 20) % 3};
-        traits_of(&device, &problem, &resources, &launch, trait);
+        traits_of(&device, &unit, &problem, &resources, &launch, trait);
         traits_learn(&traits, trait, -0.1 * trait[2]);
     }
     const struct launch launch = {.threads = 128};
     const struct resources few = {.vector_registers = 64}, many = {.vector_registers = 252};
     double low[TRAITS];
-    traits_of(&device, &problem, &many, &launch, low);
-    traits_of(&device, &problem, &few, &launch, trait);
+    traits_of(&device, &unit, &problem, &many, &launch, low);
+    traits_of(&device, &unit, &problem, &few, &launch, trait);
     assert_true(fabs(trait[2] - low[2] - 2.0) < 1e-9); /* 8 blocks, or 2 */
     assert_true(fabs(traits_expect(&traits, low) - traits_expect(&traits, trait) - 0.2) < 0.03);
     assert_true(traits_variance(&traits) < 0.3 * before);
