@@ -4,7 +4,7 @@
 
 return {
     instruction = "wmma_gfx11",
-    doc = "matrix instructions of RDNA 3: gfx1100 to gfx1103, gfx1150 to gfx1153",
+    doc = "matrix instructions of RDNA 3 and 3.5 (gfx11)",
     names = { "wmma_16x16x16" },
     forms = function(t, dtype)
         if t.matrix ~= "wmma_gfx11" or dtype ~= "f16" and dtype ~= "bf16" then

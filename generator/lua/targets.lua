@@ -166,7 +166,7 @@ local function waves_of(t)
         local all = registers
         if t.accumulators == "shared" then
             all = round_up(registers, 4) + (accumulators or 0)
-        elseif (accumulators or 0) > registers then -- separate: as many of each kind are given
+        elseif t.accumulators == "separate" and (accumulators or 0) > registers then -- as many of each kind are given
             all = accumulators
         end
         if all > t.registers then

@@ -320,6 +320,38 @@ static void waves_follow_from_registers(void **state)
     generator_destroy(generator);
 }
 
+/* templates ask the same, by the function of t: a reason of a space without anything in it has the numbers */
+static void templates_can_ask_for_waves(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target, *waves;
+    } cases[] = {{"gfx906", "4 2 0"}, {"gfx908", "4 1 0"}, {"gfx90a", "8 2 1"}, {"host-gfx1103", "16 8 0"}};
+    char folder[4096];
+    struct error error = {.message = ""};
+    struct problem problem;
+    struct target target;
+    struct candidate candidate;
+    assert_int_equal(folder_temporary(folder, sizeof folder, &error), ATTUNE_OK);
+    put_file(
+        folder, "probe.lua",
+        "return { name = 'probe', fields = {{ name = 'n', kind = 'integer', role = 'size', required = true, min = 0, "
+        "max = 9 }}, "
+        "templates = {{ name = 'a', file = 'a.hip', default = function() return {} end, launch = function() return {} "
+        "end, "
+        "supports = function(p, t) return false, t.waves_per_simd(64) .. ' ' .. t.waves_per_simd(128, 129) .. ' ' .. "
+        "t.waves_per_simd(257) end }} }");
+    put_file(folder, "a.hip", "x\n");
+    struct generator *generator = open_generator(folder);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        toy_setup(generator, "probe n=3", cases[i].target, &problem, &target);
+        assert_int_equal(candidate_default(generator, &problem, &target, &candidate, &error), ATTUNE_UNSUPPORTED);
+        assert_contains(error.message, cases[i].waves);
+    }
+    generator_destroy(generator);
+    folder_remove(folder);
+}
+
 /* ---- adding a target ---- */
 
 /* load_own of the test: the files of the source tree, targets.lua with `changed` in place of its text */
@@ -432,6 +464,7 @@ int main(void)
         cmocka_unit_test(rates_give_the_peaks_of_data_sheets),
         cmocka_unit_test(every_value_says_how_it_is_known_and_where_from),
         cmocka_unit_test(waves_follow_from_registers),
+        cmocka_unit_test(templates_can_ask_for_waves),
         cmocka_unit_test(a_target_is_one_row),
         cmocka_unit_test(no_other_file_lists_targets),
     };
