@@ -326,7 +326,7 @@ static void templates_can_ask_for_waves(void **state)
     (void)state;
     static const struct {
         const char *target, *waves;
-    } cases[] = {{"gfx906", "4 2 0"}, {"gfx908", "4 1 0"}, {"gfx90a", "8 2 1"}, {"host-gfx1103", "16 8 0"}};
+    } cases[] = {{"gfx906", "4 2 0"}, {"gfx908", "4 1 0"}, {"gfx90a", "8 1 1"}, {"host-gfx1103", "16 8 0"}};
     char folder[4096];
     struct error error = {.message = ""};
     struct problem problem;
