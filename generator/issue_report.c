@@ -38,7 +38,7 @@ static json_t *widths_to_json(const double widths[17])
     json_t *object = json_object();
     for (int bytes = 1; bytes < 17; bytes++) {
         if (widths[bytes] > 0) {
-            char key[8];
+            char key[16];
             (void)snprintf(key, sizeof key, "%d", bytes);
             add_number(object, key, widths[bytes]);
         }
