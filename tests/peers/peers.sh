@@ -14,3 +14,8 @@ status=0
 [ "$status" != 3 ] || { echo "skipped: no C++ compiler for the host device"; exit 77; }
 [ "$status" = 0 ] || { cat "$WORK/log"; echo "FAILED: filling the store"; exit 1; }
 python3 "$SOURCE/tests/peers/peers_test.py" "$SOURCE" "$BUILD/libattune.so" "$WORK/store" "$WORK"
+if python3 -c 'import torch' 2>/dev/null; then
+  python3 "$SOURCE/tests/peers/with_torch.py" "$SOURCE" "$BUILD/libattune.so" "$WORK/store"
+else
+  echo "skipped: torch is not installed: the reference's arithmetic and a whole run on the CPU"
+fi
