@@ -298,7 +298,10 @@ static void launches_of_two_threads_do_not_mix(void **state)
     (void)state;
     struct kit_launch launches[2];
     pthread_t threads[2];
-    kit_simulate("turns", "tr abAB ABab < \"$1/buffer-0.bin\" > \"$1/new\" && mv \"$1/new\" \"$1/buffer-0.bin\"" DONE);
+    setenv("SEEN", kit_path("at work"), 1);
+    kit_simulate("turns", "mkdir \"$SEEN\" || exit 5\n" /* one at a time */
+                          "tr abAB ABab < \"$1/buffer-0.bin\" > \"$1/new\" && mv \"$1/new\" \"$1/buffer-0.bin\"\n"
+                          "rmdir \"$SEEN\"" DONE);
     for (int i = 0; i < 2; i++) {
         kit_begin(&launches[i], kit_driver(i == 0 ? KIT_DEVICE : "sim:gfx906:xnack-"));
     }
