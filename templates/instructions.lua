@@ -151,7 +151,7 @@ end
 
 -- What a flash attention kernel needs of a form. Scores are keys x queries fragments (keys_first: A is k, B is q; else A is q and
 -- B is k); the output is columns x queries with the weights where q was. Lanes hold the same queries in both.
-function instructions.fragment(form)
+local function derive(form)
     local lanes, per_word = form.lanes, form.bytes == 4 and 1 or 2
     local first = form.keys_first
     local function a(lane, e) return form.a(lane, e) end
@@ -290,6 +290,14 @@ function instructions.fragment(form)
         end
     end
     return f
+end
+
+-- A form gives the same fragment every time, and a space asks for it at each of its points.
+local derived = {}
+function instructions.fragment(form)
+    local key = form.family .. " " .. form.name .. " " .. (form.call or "") .. " " .. form.lanes .. " " .. form.bytes
+    derived[key] = derived[key] or derive(form)
+    return derived[key]
 end
 
 return instructions
