@@ -14,7 +14,7 @@ extern "C" void attune_host_entry(const host_api *api, const void *packed)
     const packed_arguments p = *(const packed_arguments *)packed;
     const int t = thread_index(), other = 1 - t / WAVE, lane = t % WAVE;
     u32 *const tile = (u32 *)shared_array(2048);
-    async_copies copies(t);
+    begin_copies(copies, t);
     float c[4] = {};
     for (int step = 0; step < STEPS; ++step) {
         const u32 *const from = p.in + 512 * step + 4 * t;
