@@ -4,6 +4,7 @@
 % local shape = import("attention_forward_fragments_shape")
 % local T, f, form, linear = kernel.types, d.f, d.form, instructions.linear
 % local keys_first, bytes = f.keys_first, form.bytes
+% local row_words = f.row_elements // f.per_word
 // Flash attention, forward: o = softmax(scale q k^T) v without ever holding the score matrix (Dao et al., 2022).
 //
 // A block works on BLOCK_Q queries of one head, each wave on WAVE_Q of them, and walks over the keys in tiles of BLOCK_K, which
@@ -36,7 +37,7 @@ constexpr int Q_ROWS = ${#f.q.rows}, K_ROWS = ${#f.k.rows};  // rows of q and k 
 constexpr int STEPS = ${d.steps}, GROUPS = ${f.groups}, LANE_CHUNKS = ${f.lane_chunks};  // a row in steps of GROUPS * LANE_CHUNKS chunks
 // shared memory, in chunks of 16 bytes
 constexpr int K_PITCH = ${d.k_pitch}, V_PITCH = ${d.v_pitch};  // from row to row
-% if c.q_in == "shared" then
+% if d.q_rows_in_shared then
 constexpr int Q_PITCH = ${d.q_pitch};
 % end
 % if c.p_in == "lds" then
@@ -91,7 +92,7 @@ device_function int v_chunk_at(int row, int chunk) { return chunk_at<V_PITCH>(ro
 % end
 % local q_at = form.multiply and "row_chunk_at<Q_PITCH>" or "chunk_at<Q_PITCH>"
 % local p_at = form.multiply and "row_chunk_at<P_PITCH>" or "chunk_at<P_PITCH>"
-% if form.multiply and (c.q_in == "shared" or c.p_in == "lds") then
+% if form.multiply and (d.q_rows_in_shared or c.p_in == "lds") then
 // The same where the lanes that are served together read one and the same chunk.
 template <int PITCH> device_function int row_chunk_at(int row, int chunk) { return (row * PITCH + chunk) * 4; }
 % end
@@ -139,7 +140,7 @@ device_function void store_k_unit(u32 *tile, int row, int column, const u32 *uni
 {
 % store_unit(k_at, "k_type", d.widen_k)
 }
-% if c.q_in == "shared" then
+% if d.q_rows_in_shared then
 device_function void store_q_unit(u32 *tile, int row, int column, const u32 *unit)
 {
 % store_unit(q_at, "q_type", d.widen_q)
@@ -192,7 +193,11 @@ device_function void store_k(const u32 (&unit)[K_STEPS][4], u32 *tile, int threa
     for (int step = 0; step < K_STEPS; ++step) {
 % place(d.k_units)
         if (BLOCK_K * K_UNITS % THREADS == 0 || row < BLOCK_K)
+%   if c.threads % d.k_units == 0 and c.threads // d.k_units % (8 * #f.k.rows) == 0 and not d.widen_k then
+            store_words<4>(tile + ${k_at}(thread / ${d.k_units}, column) + step * (${c.threads // d.k_units} * 4 * K_PITCH), unit[step]);
+%   else
             store_k_unit(tile, row, column, unit[step]);
+%   end
     }
 }
 % end
@@ -287,8 +292,15 @@ device_function void copy_${name}(async_copies &copies, u32 *tile, const char *r
 % place(units)
         const char *const from = rows_at + (row_offset)row * row_bytes + column * 16;
 %   end
+%   local apart, row_step = name == "k" and #f.k.rows or 1, c.threads // units
+%   local pitch, at = name == "k" and "K_PITCH" or "V_PITCH", name == "k" and k_at or "v_chunk_at"
+%   if even and row_step % (8 * apart) == 0 then
+        u32 *const to = tile + ${at}(thread / ${units}, column) + step * (${row_step} * 4 * ${pitch});  // such rows are permuted alike
+%   else
+        u32 *const to = tile + ${at}(row, column);
+%   end
         if (BLOCK_K * ${units} % THREADS == 0 || row < BLOCK_K)
-            copy_async(copies, tile + ${name == "k" and k_at or "v_chunk_at"}(row, column), from, row < rows${real < units and " && column < " .. real or ""});
+            copy_async(copies, to, from, row < rows${real < units and " && column < " .. real or ""});
     }
 }
 % end
@@ -308,7 +320,6 @@ ${parts.store_outputs(p.o_dtype)}
 
 % -- ---- multiplies ----
 % -- c += left * right: operands are given by functions of (row, word of the row) that yield text
-% local row_words = f.row_elements // f.per_word
 % local function multiply(target, type, k_side, q_side, call, indent)
 %   local left, right = k_side, q_side
 %   local left_operand, right_operand = f.k, f.q
@@ -406,7 +417,7 @@ ${kernel.shared(t, d.shared)}
     }
 % end
 
-% if c.q_in == "shared" then
+% if d.q_rows_in_shared then
 #pragma unroll
     for (int step = 0; step < ${(c.block_q * d.q_units + c.threads - 1) // c.threads}; ++step) {
 % place(d.q_units)
@@ -420,6 +431,7 @@ ${kernel.shared(t, d.shared)}
             store_q_unit(q_tile, row, column, unit);
     }
 % else
+%   if form.multiply then
     words4 q_chunk[Q_FRAGMENTS][STEPS][Q_ROWS][LANE_CHUNKS];  // the wave's queries stay in registers
 #pragma unroll
     for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
@@ -449,12 +461,51 @@ ${kernel.shared(t, d.shared)}
                         words[word] ^= q_sign;
 %   end
                 }
+%   else
+    // the wave's queries, as the operands of the first product, ${c.q_in == "shared" and "wait in shared memory" or "stay in registers"}
+%     if c.q_in == "registers" then
+    u32 q_operand[Q_FRAGMENTS][STEPS][${d.q_step_words}];
+%     end
+#pragma unroll
+    for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step) {
+            u32 chunk[Q_ROWS][4 * LANE_CHUNKS];
+#pragma unroll
+            for (int i = 0; i < Q_ROWS; ++i)
+#pragma unroll
+                for (int part = 0; part < LANE_CHUNKS; ++part) {
+                    const int row = minimum(wave_begin + q_fragment * QUERIES + (${f.q.row_text}) + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")}, q_count - 1);
+                    const int column = (step * GROUPS + group) * LANE_CHUNKS + part;
+                    load_unit<4, ${d.q_piece}, ${d.q_tail}>(chunk[i] + 4 * part, q_rows + (row_offset)row * q_row_bytes + column * 16,
+                        ${from_last("column", d.q_real, d.depth_chunks, d.q_tail, 16)});
+                }
+%     if c.q_in == "registers" then
+            u32 *const words = q_operand[q_fragment][step];
+%     else
+            u32 words[${d.q_step_words}];
+%     end
+%     for call = 0, f.calls - 1 do
+%       for index, word in ipairs(f.q.words) do
+            words[${call * #f.q.words + index - 1}] = chunk[${word.row}][${call * row_words + word.word}] ^ q_sign;
+%       end
+%     end
+%     if c.q_in == "shared" then
+#pragma unroll
+            for (int part = 0; part < ${d.q_step_words // 4}; ++part)
+                store_words<4>(q_tile + (((wave_begin / QUERIES + q_fragment) * STEPS + step) * ${d.q_step_words // 4} + part) * (4 * WAVE) + lane * 4, words + 4 * part);
+%     end
+        }
+%     if c.q_in == "shared" then
+    wave_barrier();
+%     end
+%   end
 % end
 
     // Words at which a lane's first chunks begin in shared memory: other fragments and steps are constants away, but for the bits
     // of a chunk's number that the layout permutes, which have a word of their own.
     int k_lane[${d.k_variants}][LANE_CHUNKS];
-% if c.q_in == "shared" then
+% if d.q_rows_in_shared then
     int q_lane[${d.q_variants}][LANE_CHUNKS];
 % end
 % if c.p_in == "lds" then
@@ -465,7 +516,7 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
         for (int variant = 0; variant < ${d.k_variants}; ++variant)
             k_lane[variant][part] = ${k_at}(${f.k.row_text}, (variant * GROUPS + group) * LANE_CHUNKS + part);
-% if c.q_in == "shared" then
+% if d.q_rows_in_shared then
 #pragma unroll
         for (int variant = 0; variant < ${d.q_variants}; ++variant)
             q_lane[variant][part] = ${q_at}(wave_begin + (${f.q.row_text}), (variant * GROUPS + group) * LANE_CHUNKS + part);
@@ -526,7 +577,15 @@ ${kernel.shared(t, d.shared)}
 % end
 #pragma unroll
         for (int step = 0; step < ${d.qk_unroll}; ++step) {
-% if c.q_in == "shared" then
+% if c.q_in == "shared" and not d.q_rows_in_shared then
+            u32 q_here[Q_FRAGMENTS][${d.q_step_words}];
+#pragma unroll
+            for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
+#pragma unroll
+                for (int part = 0; part < ${d.q_step_words // 4}; ++part)
+                    load_words<4>(q_here[q_fragment] + 4 * part,
+                                  q_tile + (((wave_begin / QUERIES + q_fragment) * STEPS + ${d.qk_unroll < d.steps and "outer + " or ""}step) * ${d.q_step_words // 4} + part) * (4 * WAVE) + lane * 4);
+% elseif d.q_rows_in_shared then
             words4 q_here[Q_FRAGMENTS][Q_ROWS][LANE_CHUNKS];
 #pragma unroll
             for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
@@ -550,7 +609,15 @@ ${kernel.shared(t, d.shared)}
                                           (${d.qk_unroll < d.steps and "outer + " or ""}step / ${d.k_variants} * ${d.k_variants}) * (4 * GROUPS * LANE_CHUNKS));
 #pragma unroll
                 for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
-% local q_words = c.q_in == "shared" and chunk_word("q_here[q_fragment]") or chunk_word("q_chunk[q_fragment][step]")
+% local q_words = chunk_word(d.q_rows_in_shared and "q_here[q_fragment]" or "q_chunk[q_fragment][step]")
+% if not d.q_rows_in_shared and not form.multiply then
+%   local place = {} -- of a word of a lane's row among the operand's
+%   for index, word in ipairs(f.q.words) do
+%     place[word.row * row_words + word.word] = index - 1
+%   end
+%   local array = c.q_in == "shared" and "q_here[q_fragment]" or "q_operand[q_fragment][step]"
+%   q_words = function(row, word) return array .. "[" .. word // row_words * #f.q.words + place[row * row_words + word % row_words] .. "]" end
+% end
 % for call = 0, f.calls - 1 do
 %   multiply("score[k_fragment][q_fragment]", "k_type", chunk_word("k_here"), q_words, call, "                    ")
 % end
@@ -793,9 +860,6 @@ ${kernel.shared(t, d.shared)}
     u32 ${k_moves and "k_unit[K_STEPS][4], " or ""}v_unit${v_unit};
 % end
     const int tiles_end = (keys_end + BLOCK_K - 1) / BLOCK_K * BLOCK_K;
-% if c.q_in == "shared" and (async or direct or d.stages > 1) then
-    // the first barrier of the loop makes q visible too
-% end
 % local prefetch = c.prefetch
 % if prefetch == "registers" then
     if (keys_end > 0) {

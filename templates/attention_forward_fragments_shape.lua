@@ -151,8 +151,13 @@ function shape.derive(c, p, t)
     d.v_move_words = d.v_steps * (d.v_rows and 4 or f.chunk * d.v_words)
 
     d.shared = {}
-    if c.q_in == "shared" then
+    -- q waits in shared memory as its operands where no two lanes hold the same, else in rows
+    d.q_step_words = #f.q.rows * f.lane_chunks * 4
+    d.q_rows_in_shared = c.q_in == "shared" and f.queries * f.step_chunks * 4 ~= f.lanes * d.q_step_words
+    if d.q_rows_in_shared then
         d.shared[1] = { "q_tile", c.block_q * d.q_pitch * 4, "BLOCK_Q rows of q" }
+    elseif c.q_in == "shared" then
+        d.shared[1] = { "q_tile", c.block_q * d.depth_chunks * 4, "BLOCK_Q rows of q, as operands" }
     end
     local count = d.stages > 1 and d.stages .. " x " or ""
     d.shared[#d.shared + 1] = { "k_tile", d.stages * d.k_stage_words, count .. "BLOCK_K rows of k" }
