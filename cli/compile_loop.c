@@ -59,7 +59,8 @@ static void print_units(const struct issue_report *report, const struct issue_ra
     table_end(&table, stdout);
     printf("%.4g waves a SIMD (registers %.4g, LDS %.4g, target %.4g)\n", occupancy->waves, occupancy->by_registers,
            occupancy->by_lds, occupancy->by_target);
-    printf("multiply by %s: %.1f %% of its unit's cycles; %s bounds %s to %.1f %% of the target's peak, %.10g "
+    printf("multiply by %s: %.1f %% of the cycles of the units that compute; %s bounds %s to %.1f %% of the target's "
+           "peak, %.10g "
            "multiply-adds a clock and SIMD (%s)\n",
            issue_class_name(report->multiply), 100 * bound.multiply_share, issue_unit_name(bound.unit),
            report->hottest >= 0 ? "the loop" : "the code", 100 * bound.share_of_peak, rates->peak, rates->peak_source);

@@ -141,7 +141,7 @@ struct issue_bound {
     enum issue_unit unit;
     double cycles;
     double share_of_peak;  /* products over what the target's best instruction does in these cycles */
-    double multiply_share; /* cycles of the multiplies over those of the unit that does them */
+    double multiply_share; /* cycles of the multiplies over the vector unit's, or the matrix unit's if it has more */
 };
 /* of the hottest loop, or of the whole code where there is none; `waves` a SIMD: below 1 some SIMDs have nothing to do
  */

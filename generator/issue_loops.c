@@ -7,6 +7,7 @@
  */
 #include "generator/issue_private.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,8 +175,11 @@ static void describe_loop(struct analysis *analysis, int region, const int *bloc
         loop->end = last > loop->end ? last : loop->end;
         loop->instructions += block->end - block->first;
     }
-    if (exit >= 0) {
-        loop->trips = loop_trips(listing, analysis->inside, analysis->flow->blocks[header].first, exit);
+    int first = analysis->flow->blocks[header].first;
+    if (islower((unsigned char)listing->items[first].mnemonic.text[0])) { /* AMD */
+        loop->trips = evaluate_trips(listing, analysis->inside, first);
+    } else if (exit >= 0) {
+        loop->trips = counted_trips(listing, analysis->inside, first, exit);
     }
 }
 

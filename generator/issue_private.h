@@ -36,9 +36,10 @@ void totals_add_all(struct issue_totals *totals, const struct issue_totals *more
 double totals_cycles(const struct issue_totals *totals); /* of all units */
 double totals_loads(const struct issue_totals *totals);  /* from global memory, into registers or LDS */
 
-/* How often a loop's body runs each time it is entered, where that is a constant that its code shows: a counter that
- * starts with a constant, steps by one and is compared with one, and no other way out. 0: not known. `inside` tells of
- * each instruction whether it is in the loop, `header` is its first one in the flow, `exit` the branch that leaves. */
-int loop_trips(const struct listing *listing, const bool *inside, int header, int exit);
+/* How often a loop's body runs each time it is entered, where that is a constant that its code shows; 0: not known.
+ * `inside` tells of each instruction whether it is in the loop, `header` is its first one in the flow. AMD's code is
+ * evaluated; of NVIDIA's `exit`, the only branch that leaves, is looked at. */
+int evaluate_trips(const struct listing *listing, const bool *inside, int header);
+int counted_trips(const struct listing *listing, const bool *inside, int header, int exit);
 
 #endif

@@ -17,7 +17,11 @@ struct issue_bound issue_bound_of(const struct issue_report *report, const struc
             bound.unit = (enum issue_unit)unit;
         }
     }
-    double of = totals->cycles[multiply == ISSUE_MATRIX ? ISSUE_UNIT_MATRIX : ISSUE_UNIT_VECTOR];
+    /* where matrix instructions run beside the vector unit, whichever of the two has more to do */
+    double of = totals->cycles[ISSUE_UNIT_VECTOR];
+    if (multiply == ISSUE_MATRIX && totals->cycles[ISSUE_UNIT_MATRIX] > of) {
+        of = totals->cycles[ISSUE_UNIT_MATRIX];
+    }
     bound.multiply_share = of > 0 ? totals->class_cycles[multiply] / of : 0;
     if (bound.cycles > 0) {
         bound.share_of_peak = totals->products[multiply] / (rates->peak * bound.cycles) * (waves < 1 ? waves : 1);

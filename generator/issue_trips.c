@@ -1,4 +1,5 @@
-/* issue_trips.c - loops that run a constant number of times, read off their code. */
+/* issue_trips.c - loops of NVIDIA code that run a constant number of times: a counter that starts with a constant, is
+ * stepped by one and compared with one, and no other way out. */
 #include "generator/issue_private.h"
 
 #include <ctype.h>
@@ -49,32 +50,6 @@ static bool same(struct slice a, struct slice b)
     return a.length == b.length && (a.length == 0 || memcmp(a.text, b.text, a.length) == 0);
 }
 
-/* does `operand` name the register, alone or in a range s[0:3]? */
-static bool covers(struct slice operand, struct slice name)
-{
-    struct slice letters, of;
-    operand = plain(operand);
-    int wanted = number_of(name, &letters);
-    if (same(operand, name)) {
-        return true;
-    }
-    const char *open = operand.length > 0 ? memchr(operand.text, '[', operand.length) : NULL;
-    if (open == NULL || wanted < 0) {
-        return false;
-    }
-    of = (struct slice){operand.text, (size_t)(open - operand.text)};
-    int first = 0, last = 0;
-    const char *at = open + 1;
-    const char *end = operand.text + operand.length;
-    for (; at < end && isdigit((unsigned char)*at) && first < 1000; at++) {
-        first = 10 * first + (*at - '0');
-    }
-    for (at += at < end && *at == ':' ? 1 : 0; at < end && isdigit((unsigned char)*at) && last < 1000; at++) {
-        last = 10 * last + (*at - '0');
-    }
-    return same(of, letters) && wanted >= first && wanted <= (last > first ? last : first);
-}
-
 /* NVIDIA writes pairs and quads through their first register's name: these mnemonics show by their width */
 static int nvidia_width(struct slice mnemonic)
 {
@@ -95,15 +70,6 @@ static int nvidia_width(struct slice mnemonic)
 static bool writes(const struct instruction *instruction, struct slice name)
 {
     struct slice mnemonic = instruction->mnemonic;
-    if (slice_begins(mnemonic, "s_")) {
-        return !slice_begins(mnemonic, "s_cmp") && covers(slice_operand(instruction->operands, 0), name);
-    }
-    if (islower((unsigned char)mnemonic.text[0])) { /* vector instructions may write a scalar pair as second result */
-        struct slice second = slice_operand(instruction->operands, 1);
-        bool pair = second.length > 0 && memchr(second.text, '[', second.length) != NULL;
-        return covers(slice_operand(instruction->operands, 0), name) ||
-               (slice_begins(mnemonic, "v_") && pair && covers(second, name));
-    }
     struct slice letters, own, first = plain(slice_operand(instruction->operands, 0));
     int wanted = number_of(name, &letters), number = number_of(first, &own);
     if (slice_begins(mnemonic, "ST") || slice_begins(mnemonic, "RED") || slice_begins(mnemonic, "BRA") || number < 0) {
@@ -127,44 +93,6 @@ static enum relation relation_named(const char *two)
         }
     }
     return NO_RELATION;
-}
-
-/* scalar instructions that leave the condition code alone */
-static bool keeps_condition(struct slice mnemonic)
-{
-    static const char *const kept[] = {"s_wait",   "s_nop",    "s_barrier", "s_mov",    "s_load",   "s_mul_i32",
-                                       "s_mul_hi", "s_cmov",   "s_cselect", "s_delay",  "s_clause", "s_setprio",
-                                       "s_pack",   "s_buffer", "s_sleep",   "s_mul_u64"};
-    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
-        if (slice_begins(mnemonic, kept[i])) {
-            return true;
-        }
-    }
-    return !slice_begins(mnemonic, "s_");
-}
-
-/* the s_cmp that s_cbranch_scc0 or scc1 at `branch` looks at */
-static bool amd_compare(const struct listing *listing, const bool *inside, int branch, struct counter *counter)
-{
-    for (int i = branch - 1; i >= 0 && inside[i]; i--) {
-        const struct instruction *at = &listing->items[i];
-        struct slice name = at->mnemonic;
-        if (slice_begins(name, "s_cmp")) {
-            size_t skip = slice_begins(name, "s_cmpk_") ? 7 : 6;
-            if (name.length < skip + 2) {
-                return false;
-            }
-            counter->relation = relation_named(name.text + skip);
-            counter->unsigned_compare = name.length > skip + 3 && name.text[skip + 3] == 'u';
-            counter->name = slice_operand(at->operands, 0);
-            counter->compare = i;
-            return counter->relation != NO_RELATION && slice_number(slice_operand(at->operands, 1), &counter->limit);
-        }
-        if (!keeps_condition(name) || at->branches) {
-            return false;
-        }
-    }
-    return false;
 }
 
 /* the ISETP that wrote the branch's predicate: "ISETP.NE.AND P0, PT, R98, 0x20, PT" */
@@ -197,15 +125,7 @@ static bool nvidia_compare(const struct listing *listing, const bool *inside, in
 static bool step_of(const struct instruction *at, struct slice name, int64_t *step)
 {
     struct slice mnemonic = at->mnemonic;
-    struct slice second = plain(slice_operand(at->operands, 1)), third = slice_operand(at->operands, 2);
-    if (slice_begins(mnemonic, "s_addk_")) {
-        return slice_number(second, step) && (*step = (int16_t)*step, true);
-    }
-    if (slice_begins(mnemonic, "s_add_") || slice_begins(mnemonic, "s_sub_")) {
-        bool known = same(second, name) && slice_number(third, step);
-        *step = slice_begins(mnemonic, "s_sub_") ? -*step : *step;
-        return known;
-    }
+    struct slice second = plain(slice_operand(at->operands, 1));
     if (at->predicate.length == 0 &&
         (slice_begins(mnemonic, "IADD3") || slice_begins(mnemonic, "UIADD3") || slice_is(mnemonic, "VIADD"))) {
         int skip = slice_is(second, "PT") || slice_is(second, "UPT") ? 2 : 0;
@@ -217,14 +137,10 @@ static bool step_of(const struct instruction *at, struct slice name, int64_t *st
     return false;
 }
 
-static bool start_of(const struct instruction *at, struct slice name, int64_t *start)
+static bool start_of(const struct instruction *at, int64_t *start)
 {
     struct slice mnemonic = at->mnemonic, second = slice_operand(at->operands, 1);
     *start = 0;
-    if (slice_is(mnemonic, "s_mov_b32") || slice_is(mnemonic, "s_movk_i32") || slice_is(mnemonic, "s_mov_b64")) {
-        /* of a pair, only zero says what each half is */
-        return slice_number(second, start) && (same(slice_operand(at->operands, 0), name) || *start == 0);
-    }
     if (at->predicate.length > 0) {
         return false;
     }
@@ -265,8 +181,7 @@ static bool find_start(const struct listing *listing, const bool *inside, int he
     while (at >= 0 && !inside[at] && listing->items[at].falls_through && !writes(&listing->items[at], counter->name)) {
         at--;
     }
-    if (at < 0 || inside[at] || !listing->items[at].falls_through ||
-        !start_of(&listing->items[at], counter->name, &counter->start)) {
+    if (at < 0 || inside[at] || !listing->items[at].falls_through || !start_of(&listing->items[at], &counter->start)) {
         return false;
     }
     for (int i = 0; i < listing->count; i++) {
@@ -302,29 +217,22 @@ static bool holds(const struct counter *counter, int64_t value)
     return false;
 }
 
-int loop_trips(const struct listing *listing, const bool *inside, int header, int exit)
+int counted_trips(const struct listing *listing, const bool *inside, int header, int exit)
 {
     const struct instruction *branch = &listing->items[exit];
     struct counter counter = {.compare = -1};
-    bool on; /* the branch goes when the compare is so */
-    bool found;
-    if (slice_is(branch->mnemonic, "s_cbranch_scc0") || slice_is(branch->mnemonic, "s_cbranch_scc1")) {
-        on = branch->mnemonic.text[branch->mnemonic.length - 1] == '1';
-        found = amd_compare(listing, inside, exit, &counter);
-    } else {
-        struct slice predicate = branch->predicate;
-        bool uniform = slice_begins(branch->mnemonic, "BRA.U");
-        if (uniform || (predicate.length == 0 && slice_operand(branch->operands, 1).length > 0)) {
-            predicate = slice_operand(branch->operands, 0);
-        } else if (slice_operand(branch->operands, 1).length > 0) {
-            return 0;
-        }
-        on = predicate.length == 0 || predicate.text[0] != '!';
-        if (!on) {
-            predicate = (struct slice){predicate.text + 1, predicate.length - 1};
-        }
-        found = predicate.length > 1 && nvidia_compare(listing, inside, exit, predicate, &counter);
+    struct slice predicate = branch->predicate;
+    if (slice_begins(branch->mnemonic, "BRA.U") ||
+        (predicate.length == 0 && slice_operand(branch->operands, 1).length > 0)) {
+        predicate = slice_operand(branch->operands, 0);
+    } else if (slice_operand(branch->operands, 1).length > 0) {
+        return 0;
     }
+    bool on = predicate.length == 0 || predicate.text[0] != '!'; /* the branch goes when the compare is so */
+    if (!on) {
+        predicate = (struct slice){predicate.text + 1, predicate.length - 1};
+    }
+    bool found = predicate.length > 1 && nvidia_compare(listing, inside, exit, predicate, &counter);
     if (!found || !find_step(listing, inside, &counter) || !find_start(listing, inside, header, &counter)) {
         return 0;
     }

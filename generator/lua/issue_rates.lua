@@ -94,14 +94,12 @@ local memory = {
     { "global_load_lds_dwordx4", "direct load", bytes = 16 }, { "global_load_lds_dwordx3", "direct load", bytes = 12 },
     { "global_load_lds_*", "direct load", bytes = 4 }, { "buffer_load_*_lds", "direct load", bytes = 4 },
     { "global_load_dwordx4", "global load", bytes = 16 }, { "global_load_b128", "global load", bytes = 16 },
-    { "buffer_load_dwordx4", "global load", bytes = 16 }, { "buffer_load_b128", "global load", bytes = 16 },
     { "global_load_dwordx3", "global load", bytes = 12 }, { "global_load_b96", "global load", bytes = 12 },
     { "global_load_dwordx2", "global load", bytes = 8 }, { "global_load_b64", "global load", bytes = 8 },
-    { "buffer_load_dwordx2", "global load", bytes = 8 }, { "buffer_load_b64", "global load", bytes = 8 },
-    { "global_load*", "global load", bytes = 4 }, { "buffer_load*", "global load", bytes = 4 },
+    { "global_load*", "global load", bytes = 4 },
     { "buffer_*inv*", "wait" }, { "buffer_wb*", "wait" }, { "global_inv*", "wait" }, { "global_wb*", "wait" },
-    { "global_*", "global store" }, { "buffer_*", "global store" },
-    { "flat_*", "flat" }, { "scratch_*", "scratch" },
+    { "global_*", "global store" }, { "flat_*", "flat" }, { "scratch_*", "scratch" },
+    { "buffer_*", "scratch" }, -- the vocabulary has none: compilers reach a lane's scratch by them
 }
 
 -- what a full-rate vector instruction does, by class; rates are multiples of its cycles

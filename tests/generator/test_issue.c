@@ -226,6 +226,67 @@ static void constant_inner_loops_are_counted_in(void **state)
     same_number(CYCLES(ISSUE_UNIT_VECTOR), 12 * 4 + 16);
 }
 
+/* loops over two halves, as compilers write them: flags through masks, and a mask through a lane's register */
+static void flags_count_two_rounds(void **state)
+{
+    (void)state;
+    static const char *const masks[] = {
+        "outer: s_mov_b64 s[4:5], -1",
+        "v_exp_f32_e32 v3, v4",
+        "inner: v_dot2_f32_f16 v0, v1, v2, v0",
+        "v_add_u32_e32 v9, s4, v8",
+        "s_and_b64 vcc, exec, s[4:5]",
+        "s_mov_b64 s[4:5], 0",
+        "v_dot2_f32_f16 v0, v1, v2, v0",
+        "s_cbranch_vccnz -> inner",
+        "s_cbranch_execnz -> outer",
+        "s_endpgm",
+        NULL,
+    };
+    static const char *const lanes[] = {
+        "outer: s_mov_b32 s4, -1",
+        "inner: v_cndmask_b32_e64 v9, 0, 1, s4",
+        "v_cmp_ne_u32_e32 vcc_lo, 1, v9",
+        "v_dot2_f32_f16 v0, v1, v2, v0",
+        "s_and_b32 vcc_lo, exec_lo, vcc_lo",
+        "s_mov_b32 s4, 0",
+        "v_dot2_f32_f16 v0, v1, v2, v0",
+        "s_cbranch_vccz -> inner",
+        "s_cbranch_execnz -> outer",
+        "s_endpgm",
+        NULL,
+    };
+    analyse("gfx906", masks);
+    assert_int_equal(report.loops[1].trips, 2);
+    same_number(COUNT(ISSUE_DOT2), 4);
+    analyse("gfx1030", lanes);
+    assert_int_equal(report.loops[1].trips, 2);
+    same_number(COUNT(ISSUE_DOT2), 4);
+}
+
+/* a skipped block in the inner loop may change what it likes, but not what counts the rounds */
+static void blocks_on_unknown_conditions_spoil_what_they_write(void **state)
+{
+    (void)state;
+    static const char *const written[] = {"s_mov_b32 s9, 3", "s_mov_b32 s0, 3", "v_add_co_u32_e64 v5, s0, v6, v7"};
+    for (int i = 0; i < 3; i++) {
+        const char *const lines[] = {
+            "outer: s_mov_b32 s0, 0",
+            "inner: v_dot2_f32_f16 v0, v1, v2, v0",
+            "s_cbranch_execz -> after",
+            written[i],
+            "after: s_add_i32 s0, s0, 1",
+            "s_cmp_lt_i32 s0, 6",
+            "s_cbranch_scc1 -> inner",
+            "s_cbranch_execnz -> outer",
+            "s_endpgm",
+            NULL,
+        };
+        analyse("gfx1030", lines);
+        assert_int_equal(report.loops[1].trips, i == 0 ? 6 : 0);
+    }
+}
+
 /* each spoils what makes the number of rounds a constant */
 static void other_inner_loops_are_not_counted_in(void **state)
 {
@@ -432,6 +493,8 @@ int main(void)
         cmocka_unit_test(matrix_instructions_keep_their_unit_for_their_passes),
         cmocka_unit_test(dual_instructions_share_a_slot),
         cmocka_unit_test(constant_inner_loops_are_counted_in),
+        cmocka_unit_test(flags_count_two_rounds),
+        cmocka_unit_test(blocks_on_unknown_conditions_spoil_what_they_write),
         cmocka_unit_test(other_inner_loops_are_not_counted_in),
         cmocka_unit_test(the_iteration_is_the_steady_one),
         cmocka_unit_test(backward_branches_alone_are_no_loops),
