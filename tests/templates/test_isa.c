@@ -29,28 +29,83 @@ static int tear_down(void **state)
 
 #define PREFILL "dtype=f16 batch=1 heads=32 kv_heads=8 seqlen_q=2048 causal=0 "
 
-/* what all defaults owe, and 16 bytes a lane for every read of q, k, v and most reads of LDS */
+/* what multiplies best on each target, as its disassembler writes it */
+static const struct expected {
+    const char *target;
+    enum issue_class class;
+    const char *pattern;
+} expected[] = {
+    {"gfx900", ISSUE_FMA, "v_fma*"},
+    {"gfx906", ISSUE_DOT2, "v_dot2*_f32_f16*"},
+    {"gfx908", ISSUE_MATRIX, "v_mfma_f32_*f16*"},
+    {"gfx90a", ISSUE_MATRIX, "v_mfma_f32_*f16*"},
+    {"gfx942", ISSUE_MATRIX, "v_mfma_f32_*_f16*"},
+    {"gfx950", ISSUE_MATRIX, "v_mfma_f32_*_f16*"},
+    {"gfx1011", ISSUE_DOT2, "v_dot2*_f32_f16*"},
+    {"gfx1030", ISSUE_DOT2, "v_dot2*_f32_f16*"},
+    {"gfx1100", ISSUE_MATRIX, "v_wmma_f32_16x16x16_f16*"},
+    {"gfx1201", ISSUE_MATRIX, "v_wmma_f32_16x16x16_f16*"},
+    {"sm_75", ISSUE_MATRIX, "HMMA.1688.F32*"},
+    {"sm_80", ISSUE_MATRIX, "HMMA.16816.F32*"},
+    {"sm_90a", ISSUE_MATRIX, "HMMA.16816.F32*"},
+    {"sm_120", ISSUE_MATRIX, "HMMA.16816.F32*"},
+};
+
+/* most bytes come 16 a lane, and none in pieces below `least` */
+static void holds_widths(const char *target, const char *what, const double widths[17], int least)
+{
+    double bytes = 0, wide = 16 * widths[16];
+    for (int width = 1; width < 17; width++) {
+        bytes += width * widths[width];
+        if (width < least && widths[width] > 0) {
+            fail_msg("%s: %g %s of %d bytes a lane", target, widths[width], what, width);
+        }
+    }
+    if (wide <= 0 || wide < 0.5 * bytes) {
+        fail_msg("%s: of %g bytes a lane, %g come by %s of 16", target, bytes, wide, what);
+    }
+}
+
 static void defaults_are_sound(void **state)
 {
-    const char *target = *state;
+    const struct expected *should = *state;
     static const char *const problems[] = {PREFILL "head_dim=128", PREFILL "head_dim=64"};
     for (int i = 0; i < test_size(1, 2); i++) {
         struct isa isa;
-        if (!isa_build(&tools, problems[i], target, "", &isa)) {
+        if (!isa_build(&tools, problems[i], should->target, "", &isa)) {
             isa_free(&isa);
             skip();
         }
-        isa_holds_basics(&isa, target);
+        isa_holds_basics(&isa, should->target);
         const struct issue_totals *loop = issue_hottest(isa.report);
-        double wide = loop->lds_read[16], loads = loop->global_load[16] + loop->direct_load[16];
-        if (wide <= 0 || wide < 0.5 * loop->count[ISSUE_LDS_READ]) {
-            fail_msg("%s: %g of %g LDS reads of 16 bytes", target, wide, loop->count[ISSUE_LDS_READ]);
+        double loads[17];
+        for (int width = 0; width < 17; width++) { /* gfx9 loads straight to LDS by 4 bytes at most */
+            loads[width] = loop->global_load[width] + (width == 4 ? 0 : loop->direct_load[width]);
         }
-        if (loads + loop->direct_load[4] <= 0 || loads < loop->count[ISSUE_GLOBAL_LOAD]) {
-            fail_msg("%s: %g of %g global loads of 16 bytes", target, loads, loop->count[ISSUE_GLOBAL_LOAD]);
+        if (isa.report->multiply != should->class || isa_count_in_loop(&isa, should->pattern) == 0) {
+            fail_msg("%s: the loop multiplies by %s, %d times by %s", should->target,
+                     issue_class_name(isa.report->multiply), isa_count_in_loop(&isa, should->pattern), should->pattern);
         }
+        holds_widths(should->target, "LDS reads", loop->lds_read, 1);
+        holds_widths(should->target, "global loads", loads, 8);
         isa_free(&isa);
     }
+}
+
+/* CDNA 3: nothing has more to do than the matrix unit at head size 128 */
+static void mfma_is_the_bound_of_gfx942(void **state)
+{
+    (void)state;
+    struct isa isa;
+    if (!isa_build(&tools, PREFILL "head_dim=128", "gfx942", "", &isa)) {
+        isa_free(&isa);
+        skip();
+    }
+    if (isa.bound.unit != ISSUE_UNIT_MATRIX) {
+        fail_msg("%s has %g cycles, the matrix unit %g", issue_unit_name(isa.bound.unit), isa.bound.cycles,
+                 issue_hottest(isa.report)->cycles[ISSUE_UNIT_MATRIX]);
+    }
+    isa_free(&isa);
 }
 
 /* The portable template on gfx906: the products of a tile are known, so are the instructions that do them. Both inner
@@ -60,7 +115,8 @@ static void portable_does_the_products_of_a_tile_by_dot2(void **state)
     (void)state;
     struct isa isa;
     static const char name[] = "attention.forward/portable ";
-    if (!isa_build(&tools, PREFILL "head_dim=128", "gfx906", "attention.forward/portable block_q=64 block_k=64", &isa)) {
+    if (!isa_build(&tools, PREFILL "head_dim=128", "gfx906", "attention.forward/portable block_q=64 block_k=64",
+                   &isa)) {
         isa_free(&isa);
         skip();
     }
@@ -78,29 +134,17 @@ static void portable_does_the_products_of_a_tile_by_dot2(void **state)
     isa_free(&isa);
 }
 
-#define ON(test, target)                                                                                               \
-    {                                                                                                                  \
-#test " on " target, test, NULL, NULL, (void *)target                                                          \
-    }
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ON(defaults_are_sound, "gfx900"),
-        ON(defaults_are_sound, "gfx906"),
-        ON(defaults_are_sound, "gfx908"),
-        ON(defaults_are_sound, "gfx90a"),
-        ON(defaults_are_sound, "gfx942"),
-        ON(defaults_are_sound, "gfx950"),
-        ON(defaults_are_sound, "gfx1011"),
-        ON(defaults_are_sound, "gfx1030"),
-        ON(defaults_are_sound, "gfx1100"),
-        ON(defaults_are_sound, "gfx1201"),
-        ON(defaults_are_sound, "sm_75"),
-        ON(defaults_are_sound, "sm_80"),
-        ON(defaults_are_sound, "sm_90a"),
-        ON(defaults_are_sound, "sm_120"),
+    enum { TARGETS = sizeof expected / sizeof expected[0] };
+    struct CMUnitTest tests[TARGETS + 2] = {
         cmocka_unit_test(portable_does_the_products_of_a_tile_by_dot2),
+        cmocka_unit_test(mfma_is_the_bound_of_gfx942),
     };
+    static char names[TARGETS][64];
+    for (int i = 0; i < TARGETS; i++) {
+        snprintf(names[i], sizeof names[i], "defaults_are_sound on %s", expected[i].target);
+        tests[i + 2] = (struct CMUnitTest){names[i], defaults_are_sound, NULL, NULL, (void *)(uintptr_t)&expected[i]};
+    }
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
