@@ -169,6 +169,45 @@ static bool host_compiler_is_there(void)
     return false;
 }
 
+/* numbers are the compiler's; that there are some, and of what, is ours */
+static void compile_tells_of_the_hottest_loop(void **state)
+{
+    (void)state;
+    const char *problem = "dtype=f16 batch=1 heads=2 seqlen_q=512 head_dim=64";
+    if (attune("compile", "--problem", problem, "--target", "gfx906", "--asm", "--loop", "--json", NULL)->exit_code ==
+        EXIT_IS_MISSING) {
+        print_message("skipped: no compiler or disassembler for gfx906\n");
+        skip();
+    }
+    exits_with(EXIT_IS_DONE);
+    const json_t *object = json_array_get(json_object_get(answer(), "objects"), 0);
+    const json_t *loop = json_object_get(object, "loop");
+    static const char *const keys[] = {"generation",  "peak_products_a_clock",
+                                       "peak_source", "why",
+                                       "hottest",     "loops",
+                                       "multiply",    "products",
+                                       "iteration",   "bound",
+                                       "waves_a_simd"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (json_object_get(loop, keys[i]) == NULL) {
+            fail_msg("no %s", keys[i]);
+        }
+    }
+    assert_null(json_object_get(object, "asm")); /* the loop stands for the listing */
+    assert_string_equal(json_string_value(json_object_get(loop, "multiply")), "dot2");
+    double share = json_number_value(json_object_get(json_object_get(loop, "bound"), "share_of_peak"));
+    assert_true(share > 0.2 && share <= 1);
+    attune("compile", "--problem", problem, "--target", "gfx906", "--asm", "--loop", NULL);
+    exits_with(EXIT_IS_DONE);
+    says("gfx906 (GCN 5.1");
+    says("dot2");
+    says("waves a SIMD");
+    says("of the target's peak");
+    assert_null(strstr(
+        buffer_string(&attune("compile", "--problem", problem, "--target", "gfx906", "--asm", "--loop", NULL)->output),
+        "v_dot2_f32_f16"));
+}
+
 static void compile_writes_objects(void **state)
 {
     (void)state;
@@ -457,6 +496,7 @@ int main(void)
         cmocka_unit_test(doctor_tells_every_part),
         cmocka_unit_test(targets_tell_their_facts_with_sources),
         cmocka_unit_test(doctor_lists_every_variable_that_is_read),
+        cmocka_unit_test(compile_tells_of_the_hottest_loop),
         cmocka_unit_test(compile_writes_objects),
         cmocka_unit_test(tune_fills_the_cache),
         cmocka_unit_test(journals_tell_how_each_run_went),
