@@ -2,6 +2,7 @@
 
 local kernel = import("kernel")
 local shape = import("attention_forward_shape")
+local pruning = import("attention_forward_pruning")
 local space = import("attention_forward_space")
 local fragments_shape = import("attention_forward_fragments_shape")
 local fragments_space = import("attention_forward_fragments_space")
@@ -104,6 +105,8 @@ return {
             local fits, reason = supports(p, t)
             if not fits then
                 return fits, reason
+            elseif not pruning.fragments then
+                return false, "the template of fragments is left out of this space (attention_forward_pruning.lua)"
             end
             return fragments_space.supports(p, t)
         end,

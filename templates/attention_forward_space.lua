@@ -6,6 +6,7 @@
 
 local shape = import("attention_forward_shape")
 local pruning = import("attention_forward_pruning")
+local fragments_space = import("attention_forward_fragments_space")
 local derive, element_bytes = shape.derive, shape.element_bytes
 
 local space = {}
@@ -44,7 +45,26 @@ local function refuse(format, ...)
     return false, string.format(format, ...)
 end
 
+-- A corner of the space where the fragments template serves the problem: its instructions do two to thirty times the products in
+-- the same time, so a few candidates are enough to compare with, and for whoever names this template.
+local function beside_fragments(c, p, t)
+    local prefetch = t.maker == "nvidia" and "off" or "registers"
+    return c.exact == "off" and (c.index == "narrow" or p.index == "wide") and c.q_in == "shared"
+        and (c.lds_layout == "padded" and c.prefetch == prefetch or c.lds_layout ~= "row" and c.kv_buffers == 1 and c.block_q == 16)
+        and (c.multiply == "dot2") == shape.has_dot2(p, t) and (c.lds_type == "storage" or c.multiply == "fma")
+        and (c.block_q == 16 and c.tile_q <= 4 or c.block_q == 64 and c.tile_q == 4)
+end
+
 space.constraints = {
+    { doc = "a few where the fragments template serves the problem",
+      check = function(c, p, t)
+          if not pruning.portable_beside_fragments and pruning.fragments and fragments_space.supports(p, t)
+                  and not beside_fragments(c, p, t) then
+              return refuse("attention.forward/fragments serves this problem on %s: this template tried only with exact=off, "
+                  .. "q_in=shared, the best multiply, lds_layout=padded, block_q=64, tile_q=4, or small blocks", t.name)
+          end
+          return true
+      end },
     { doc = "index=wide where a tile may span 2^31 bytes; elsewhere with the plainest loads only",
       check = function(c, p)
           if p.index == "wide" and c.index ~= "wide" then
