@@ -74,7 +74,7 @@ static void people_read_the_rule_and_how_it_is_known(void **state)
 static void attention_runs_small_and_says_so(void **state)
 {
     (void)state;
-    if (attune("explain", "--lds", "--problem", ATTENTION, "--target", "sm_90", "--candidate", "lds_layout=row",
+    if (attune("explain", "--lds", "--problem", ATTENTION, "--target", "gfx900", "--candidate", "lds_layout=row",
                "--json", NULL)
             ->exit_code == EXIT_IS_MISSING) {
         print_message("skipped: no C++ compiler for the host device\n");

@@ -367,7 +367,8 @@ mutant { kind = "shared memory", name = "pitch of k", says = "k is read with a s
     edits = { { "k_tile + chunk_at<K_PITCH>(split", "k_tile + chunk_at<K_PITCH - 1>(split" } } }
 mutant { kind = "shared memory", name = "pitch of the weights", says = "weights are read with a smaller pitch",
     where = function(c, _, d) return c.lds_layout ~= "xor" end,
-    edits = { { "p_tile + chunk_at<P_PITCH>(split", "p_tile + chunk_at<P_PITCH - 1>(split" } } }
+    edits = { { "p_tile + chunk_at<P_PITCH>(split * BLOCK_Q + row_group + ROW_GROUPS * i, chunk)",
+        "p_tile + chunk_at<P_PITCH - 1>(split * BLOCK_Q + row_group + ROW_GROUPS * i, chunk)" } } }
 mutant { kind = "shared memory", name = "phase of the weights", says = "weights are read with another phase of the permutation",
     where = function(c, _, d) return c.lds_layout == "xor" and d.P_PITCH > 1 end,
     edits = { { "ROW_GROUPS * i, chunk));\n#pragma unroll\n            for (int step = 0; step < 4", 

@@ -1,6 +1,7 @@
 /* test_space.c - attention.forward's space: enough candidates, every value alive, a default for every problem, refusals
  * that name the option, text that depends on the specialisation and not on run-time sizes. Needs no compiler. */
 #include "generator/generator.h"
+#include "tests/size.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,12 +81,35 @@ static int alive(const struct candidate_list *list, int parameter, const char *v
     return count;
 }
 
-static void each_declared_value_is_alive(const struct candidate_list *list, bool dot2)
+/* what `attune params` tells of a template of attention.forward: take json_decref(*declared) when done */
+static json_t *parameters_of(const char *template, json_t **declared)
 {
     struct error error = {0};
-    json_t *declared = NULL;
-    assert_int_equal(generator_params(generator, "attention.forward", NULL, NULL, &declared, &error), ATTUNE_OK);
-    json_t *parameters = json_object_get(json_array_get(json_object_get(declared, "templates"), 0), "parameters");
+    assert_int_equal(generator_params(generator, "attention.forward", NULL, NULL, declared, &error), ATTUNE_OK);
+    json_t *templates = json_object_get(*declared, "templates"), *one;
+    size_t i;
+    json_array_foreach(templates, i, one)
+    {
+        if (strcmp(json_string_value(json_object_get(one, "name")), template) == 0) {
+            return json_object_get(one, "parameters");
+        }
+    }
+    fail_msg("no template %s", template);
+    return NULL;
+}
+
+static void value_text(const json_t *entry, char text[CANDIDATE_VALUE_BYTES])
+{
+    if (json_is_integer(entry)) {
+        snprintf(text, CANDIDATE_VALUE_BYTES, "%lld", (long long)json_integer_value(entry));
+    } else {
+        snprintf(text, CANDIDATE_VALUE_BYTES, "%s", json_string_value(entry));
+    }
+}
+
+static void each_declared_value_is_alive(const struct candidate_list *list, bool dot2)
+{
+    json_t *declared = NULL, *parameters = parameters_of("portable", &declared);
     assert_int_equal(json_array_size(parameters), list->items[0].parameter_count);
     for (size_t i = 0; i < json_array_size(parameters); i++) {
         json_t *parameter = json_array_get(parameters, i), *domain = json_object_get(parameter, "domain");
@@ -93,11 +117,7 @@ static void each_declared_value_is_alive(const struct candidate_list *list, bool
         for (size_t j = 0; j < json_array_size(domain); j++) {
             json_t *entry = json_array_get(domain, j);
             char value[CANDIDATE_VALUE_BYTES];
-            if (json_is_integer(entry)) {
-                snprintf(value, sizeof value, "%lld", (long long)json_integer_value(entry));
-            } else {
-                snprintf(value, sizeof value, "%s", json_string_value(entry));
-            }
+            value_text(entry, value);
             int count = alive(list, (int)i, value);
             bool offered = dot2 || strcmp(value, "dot2") != 0;
             if (offered ? count < 5 : count != 0) {
@@ -116,7 +136,8 @@ static void check_space(const char *target_text, int head_dim, bool dot2)
     struct candidate_list list = {0};
     struct error error = {0};
     char text[128];
-    snprintf(text, sizeof text, "dtype=f16 batch=2 heads=8 seqlen_q=1024 head_dim=%d", head_dim);
+    /* decoding: the whole portable space, which elsewhere is a corner beside that of fragments */
+    snprintf(text, sizeof text, "dtype=f16 batch=2 heads=8 seqlen_q=4 seqlen_k=1024 head_dim=%d", head_dim);
     parse(text, target_text, &problem, &target);
     assert_int_equal(candidate_enumerate(generator, &problem, &target, &list, &error), ATTUNE_OK);
     assert_in_range(list.count, 300, 1000);
@@ -125,18 +146,94 @@ static void check_space(const char *target_text, int head_dim, bool dot2)
     candidate_list_free(&list);
 }
 
-static void gfx906_has_hundreds_of_candidates_and_no_dead_value(void **state)
+static void portable_on_gfx906_has_hundreds_of_candidates_and_no_dead_value(void **state)
 {
     (void)state;
     check_space("gfx906", 64, true);
     check_space("gfx906", 128, true);
 }
 
-static void sm_90a_has_hundreds_of_candidates_and_no_dead_value(void **state)
+static void portable_on_sm_90a_has_hundreds_of_candidates_and_no_dead_value(void **state)
 {
     (void)state;
     check_space("sm_90a", 64, false);
     check_space("sm_90a", 128, false);
+}
+
+/* of the fragments template; the number of others */
+static int keep_fragments(struct candidate_list *list)
+{
+    int kept = 0, others = 0;
+    for (int i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i].template_name, "fragments") == 0) {
+            list->items[kept++] = list->items[i];
+        } else {
+            others++;
+        }
+    }
+    list->count = kept;
+    return others;
+}
+
+static void enumerate(const char *text, const char *target_text, struct candidate_list *list)
+{
+    struct problem problem;
+    struct target target;
+    struct error error = {0};
+    parse(text, target_text, &problem, &target);
+    if (candidate_enumerate(generator, &problem, &target, list, &error) != ATTUNE_OK) {
+        fail_msg("%s on %s: %s", text, target_text, error.message);
+    }
+}
+
+static const char *const matrix_targets[] = {"gfx906",  "gfx908",  "gfx90a", "gfx942", "gfx950", "gfx1030",
+                                             "gfx1100", "gfx1201", "sm_75",  "sm_80",  "sm_90a", "sm_120"};
+enum { MATRIX_TARGETS = sizeof matrix_targets / sizeof *matrix_targets };
+
+static void no_two_candidates_of_fragments_have_the_same_text(void **state)
+{
+    (void)state;
+    static const char text[] = "dtype=f16 batch=2 heads=8 seqlen_q=1024 head_dim=128 causal=1";
+    for (int t = 0; t < MATRIX_TARGETS; t += test_size(4, 1)) {
+        struct problem problem;
+        struct target target;
+        struct candidate_list list = {0};
+        enumerate(text, matrix_targets[t], &list);
+        keep_fragments(&list);
+        parse(text, matrix_targets[t], &problem, &target);
+        texts_differ(&list, &problem, &target);
+        candidate_list_free(&list);
+    }
+}
+
+/* one template forced, or one instruction: the answer lists what there is */
+static void an_instruction_of_another_target_is_refused_with_those_it_has(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target, *changes, *has;
+    } cases[] = {
+        {"gfx906", "multiply=mfma_16x16x16", "dot2"},
+        {"gfx942", "multiply=wmma_16x16x16", "mfma_32x32x8, mfma_16x16x16"},
+        {"gfx1100", "multiply=mma_16x8x16", "wmma_16x16x16"},
+        {"sm_80", "multiply=mfma_32x32x8", "mma_16x8x16"},
+        {"sm_75", "multiply=mma_16x8x16", "mma_16x8x8"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct problem problem;
+        struct target target;
+        struct candidate candidate;
+        struct error error = {0};
+        parse("dtype=f16 batch=1 heads=1 seqlen_q=64 head_dim=64", cases[i].target, &problem, &target);
+        assert_int_equal(candidate_parse(generator, cases[i].changes, &problem, &target, &candidate, &error),
+                         ATTUNE_OK);
+        assert_int_not_equal(candidate_check(generator, &candidate, &problem, &target, &error), ATTUNE_OK);
+        if (strstr(error.message, cases[i].changes) == NULL || strstr(error.message, cases[i].has) == NULL ||
+            strstr(error.message, cases[i].target) == NULL) {
+            fail_msg("'%s' does not name %s, %s and %s", error.message, cases[i].changes, cases[i].target,
+                     cases[i].has);
+        }
+    }
 }
 
 static void every_target_has_a_default_for_every_head_size_and_dtype(void **state)
@@ -216,7 +313,7 @@ static void text_depends_on_the_specialisation_not_on_sizes(void **state)
     (void)state;
     struct expansion a = {0}, b = {0};
     static const char candidate[] =
-        "index=narrow exact=off multiply=dot2 lds_type=storage lds_layout=padded "
+        "attention.forward/portable index=narrow exact=off multiply=dot2 lds_type=storage lds_layout=padded "
         "prefetch=registers q_in=shared kv_buffers=2 block_q=64 tile_q=4 threads=256 block_k=64 "
         "tile_k=4";
     expand("dtype=f16 batch=1 heads=8 seqlen_q=1000 head_dim=128 causal=1", "gfx906", candidate, &a);
@@ -225,7 +322,7 @@ static void text_depends_on_the_specialisation_not_on_sizes(void **state)
     expand("dtype=f16 batch=1 heads=8 kv_heads=4 seqlen_q=1000 head_dim=128 causal=1", "gfx906", candidate, &b);
     assert_string_not_equal(buffer_string(&a.shown), buffer_string(&b.shown));
     /* compiled lengths are the exception, and the launch descriptor says so */
-    expand("dtype=f16 batch=1 heads=8 seqlen_q=1000 head_dim=128 causal=1", "gfx906", "exact=lengths", &a);
+    expand("dtype=f16 batch=1 heads=8 seqlen_q=1000 head_dim=128 causal=1", "gfx900", "exact=lengths", &a);
     assert_int_equal(a.launch.fixed_count, 2);
     assert_string_equal(a.launch.fixed[0].field, "seqlen_q");
     assert_int_equal(a.launch.fixed[0].value, 1000);
@@ -237,7 +334,8 @@ static void narrow_offsets_limit_the_strides(void **state)
 {
     (void)state;
     struct expansion expansion = {0};
-    expand("dtype=f16 batch=1 heads=8 seqlen_q=1000 head_dim=128", "gfx906", "index=narrow", &expansion);
+    expand("dtype=f16 batch=1 heads=8 seqlen_q=1000 head_dim=128", "gfx906", "attention.forward/portable index=narrow",
+           &expansion);
     int found = 0;
     for (int i = 0; i < expansion.launch.limit_count; i++) {
         if (strcmp(expansion.launch.limits[i].name, "k_seq_stride") == 0) {
@@ -248,7 +346,8 @@ static void narrow_offsets_limit_the_strides(void **state)
         }
     }
     assert_int_equal(found, 1);
-    expand("dtype=f16 batch=1 heads=8 seqlen_q=1000 head_dim=128 index=wide", "gfx906", "q_in=shared", &expansion);
+    expand("dtype=f16 batch=1 heads=8 seqlen_q=1000 head_dim=128 index=wide", "gfx906",
+           "attention.forward/portable q_in=shared", &expansion);
     assert_int_equal(expansion.launch.limit_count, 0);
     expansion_free(&expansion);
 }
@@ -256,8 +355,10 @@ static void narrow_offsets_limit_the_strides(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gfx906_has_hundreds_of_candidates_and_no_dead_value),
-        cmocka_unit_test(sm_90a_has_hundreds_of_candidates_and_no_dead_value),
+        cmocka_unit_test(portable_on_gfx906_has_hundreds_of_candidates_and_no_dead_value),
+        cmocka_unit_test(portable_on_sm_90a_has_hundreds_of_candidates_and_no_dead_value),
+        cmocka_unit_test(no_two_candidates_of_fragments_have_the_same_text),
+        cmocka_unit_test(an_instruction_of_another_target_is_refused_with_those_it_has),
         cmocka_unit_test(every_target_has_a_default_for_every_head_size_and_dtype),
         cmocka_unit_test(options_without_a_template_are_refused_by_name),
         cmocka_unit_test(text_depends_on_the_specialisation_not_on_sizes),
