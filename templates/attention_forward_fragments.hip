@@ -59,6 +59,12 @@ typedef u32 row_offset;  // bytes from a tile's base: the launch descriptor's li
 typedef i64 row_offset;
 % end
 device_function row_offset smaller(row_offset a, row_offset b) { return a < b ? a : b; }
+// an offset from which others are computed anew for every tile: held in registers they would leave too few for the products
+% if c.index == "narrow" then
+device_function row_offset fresh(row_offset offset) { return (row_offset)opaque((int)offset); }
+% else
+device_function row_offset fresh(row_offset offset) { return offset; }
+% end
 
 // Word at which chunk `chunk` of a row begins. APART rows lie between those that neighbouring lanes read.
 % if c.lds_layout == "xor1" or c.lds_layout == "xor4" then
@@ -167,19 +173,19 @@ device_function void store_q_unit(u32 *tile, int row, int column, const u32 *uni
 // address outside the tensor may be read.
 device_function void load_${name}(u32 (&unit)[${name == "k" and "K" or "V"}_STEPS][4], const char *tile, row_offset row_bytes, int rows, int thread)
 {
-    const row_offset last = (row_offset)(rows - 1) * row_bytes;
 %   if even then
-    const row_offset first = (row_offset)(thread / ${units}) * row_bytes;
+    const row_offset first = fresh((row_offset)(thread / ${units}) * row_bytes + (row_offset)(thread % ${units} * 16));
+    const row_offset last = (row_offset)(rows - 1) * row_bytes + (row_offset)(thread % ${units} * 16);
 %   end
 #pragma unroll
     for (int step = 0; step < ${name == "k" and "K" or "V"}_STEPS; ++step) {
 %   if even then
         const int column = thread % ${units};
-        load_unit<4, ${piece}, ${tail}>(unit[step], tile + smaller(first + (row_offset)(${c.threads // units} * step) * row_bytes, last) + column * 16,
+        load_unit<4, ${piece}, ${tail}>(unit[step], tile + smaller(first + (row_offset)(${c.threads // units} * step) * row_bytes, last),
             ${from_last("column", real, units, tail, 16)});
 %   else
 % place(units)
-        load_unit<4, ${piece}, ${tail}>(unit[step], tile + smaller((row_offset)row * row_bytes, last) + column * 16,
+        load_unit<4, ${piece}, ${tail}>(unit[step], tile + ((row_offset)minimum(row, rows - 1) * row_bytes + (row_offset)(column * 16)),
             ${from_last("column", real, units, tail, 16)});
 %   end
     }
@@ -230,11 +236,12 @@ device_function void load_v(u32 (&unit)[V_STEPS][CHUNK_KEYS][V_WORDS], const cha
 #pragma unroll
     for (int step = 0; step < V_STEPS; ++step) {
         const int index = thread + THREADS * step, chunk = index / V_UNITS, column = index % V_UNITS;
-        const row_offset first = (row_offset)first_key(chunk) * row_bytes, last = (row_offset)(rows - 1) * row_bytes;
+        const row_offset across = (row_offset)(column * (4 * V_WORDS));
+        const row_offset first = fresh((row_offset)first_key(chunk) * row_bytes + across), last = (row_offset)(rows - 1) * row_bytes + across;
 #pragma unroll
         for (int j = 0; j < CHUNK_KEYS; ++j)
             load_unit<V_WORDS, ${d.v_piece}, ${d.v_tail}>(unit[step][j],
-                tile + smaller(first + (row_offset)key_at(j) * row_bytes, last) + column * (4 * V_WORDS),
+                tile + smaller(first + (row_offset)key_at(j) * row_bytes, last),
                 ${from_last("column", d.v_units, d.v_units, d.v_tail, d.v_unit_bytes)});
     }
 }
@@ -250,6 +257,7 @@ device_function void store_v(u32 (&unit)[V_STEPS][CHUNK_KEYS][V_WORDS], u32 *til
                 for (int word = 0; word < V_WORDS; ++word)
                     unit[step][j][word] = first_key(chunk) + key_at(j) < rows ? unit[step][j][word] : 0u;
         }
+        const int first_row = opaque(v_chunk_at(column * V_COLUMNS, chunk));
         if (${d.v_chunks * d.v_units % c.threads == 0 and "true" or "chunk < BLOCK_K / CHUNK_KEYS"}) {
 #pragma unroll
             for (int i = 0; i < V_COLUMNS; ++i) {
@@ -265,7 +273,7 @@ device_function void store_v(u32 (&unit)[V_STEPS][CHUNK_KEYS][V_WORDS], u32 *til
 % else
                     keys[word] = unit[step][word][i];
 % end
-                store_words<4>(tile + v_chunk_at(column * V_COLUMNS + i, chunk), keys);
+                store_words<4>(tile + (first_row ^ v_permuted(i) * 4) + i * (4 * V_PITCH), keys);
             }
         }
     }
@@ -354,6 +362,9 @@ ${indent}}
 
 ${kernel.entry(t, d.launch, d.pointers, c.resident)}
 ${kernel.shared(t, d.shared)}
+% if c.kv_buffers == 1 then
+    u32 *const v_tile = k_tile;
+% end
 % if c.exact == "lengths" then
     constexpr int seqlen_q = ${p.seqlen_q}, seqlen_k = ${p.seqlen_k};  // exact=lengths
 % end
@@ -503,42 +514,24 @@ ${kernel.shared(t, d.shared)}
 % end
 
     // Words at which a lane's first chunks begin in shared memory: other fragments and steps are constants away, but for the bits
-    // of a chunk's number that the layout permutes, which have a word of their own.
-    int k_lane[${d.k_variants}][LANE_CHUNKS];
-% if d.q_rows_in_shared then
-    int q_lane[${d.q_variants}][LANE_CHUNKS];
-% end
-% if c.p_in == "lds" then
-    int p_lane[${d.p_variants}][LANE_CHUNKS];
-% end
+    // of a chunk's number that the layout permutes, which are turned by xor.
+    int k_lane[LANE_CHUNKS]${d.q_rows_in_shared and ", q_lane[LANE_CHUNKS]" or ""}${c.p_in == "lds" and ", p_lane[LANE_CHUNKS]" or ""}${not d.v_rows and ", v_lane[LANE_CHUNKS]" or ""};
 #pragma unroll
     for (int part = 0; part < LANE_CHUNKS; ++part) {
-#pragma unroll
-        for (int variant = 0; variant < ${d.k_variants}; ++variant)
-            k_lane[variant][part] = ${k_at}(${f.k.row_text}, (variant * GROUPS + group) * LANE_CHUNKS + part);
+        const int chunk = group * LANE_CHUNKS + part;
+        k_lane[part] = ${k_at}(${f.k.row_text}, chunk);
 % if d.q_rows_in_shared then
-#pragma unroll
-        for (int variant = 0; variant < ${d.q_variants}; ++variant)
-            q_lane[variant][part] = ${q_at}(wave_begin + (${f.q.row_text}), (variant * GROUPS + group) * LANE_CHUNKS + part);
+        q_lane[part] = ${q_at}(wave_begin + (${f.q.row_text}), chunk);
 % end
 % if c.p_in == "lds" then
-#pragma unroll
-        for (int variant = 0; variant < ${d.p_variants}; ++variant)
-            p_lane[variant][part] = ${p_at}(wave_begin + (${f.q.row_text}), (variant * GROUPS + group) * LANE_CHUNKS + part);
+        p_lane[part] = ${p_at}(wave_begin + (${f.q.row_text}), chunk);
+% end
+% if not d.v_rows then
+        v_lane[part] = v_chunk_at(${linear(function(lane) return f.column(0, f.k.row(lane), d.together) end, f.lanes, "lane")}, chunk);
 % end
     }
 % if d.v_rows then
-    int v_lane[${d.v_variants}];
-#pragma unroll
-    for (int variant = 0; variant < ${d.v_variants}; ++variant)
-        v_lane[variant] = v_chunk_at(lane % ${form.k}, variant * ${32 // form.k} + lane / ${form.k});
-% else
-    int v_lane[V_AMONG][LANE_CHUNKS];
-#pragma unroll
-    for (int part = 0; part < LANE_CHUNKS; ++part)
-#pragma unroll
-        for (int variant = 0; variant < V_AMONG; ++variant)
-            v_lane[variant][part] = v_chunk_at(${linear(function(lane) return f.column(0, f.k.row(lane), d.together) end, f.lanes, "lane")}, (group * LANE_CHUNKS + part) ^ variant);
+    const int v_lane = v_chunk_at(lane % ${form.k}, lane / ${form.k});
 % end
 
     float output[O_FRAGMENTS][Q_FRAGMENTS][ELEMENTS], row_max[Q_FRAGMENTS][ROWS], row_sum[Q_FRAGMENTS][ROWS];
@@ -555,14 +548,28 @@ ${kernel.shared(t, d.shared)}
             for (int r = 0; r < ELEMENTS; ++r)
                 output[o_fragment][q_fragment][r] = 0.0f;
     }
-% local k_here, v_here = "k_tile", "v_tile"
 % if d.stages > 1 then
-%   k_here, v_here = "(k_tile + stage * K_STAGE)", "(v_tile + stage * V_STAGE)"
     int stage = 0;
+% end
+% local k_stage, v_stage = d.stages > 1 and " + stage * K_STAGE" or "", d.stages > 1 and " + stage * V_STAGE" or ""
+% -- A word from which a lane's addresses of this tile come. The compiler must not hold all of them in registers from tile to tile.
+% local function words(name, stage)
+        int ${name}_word[LANE_CHUNKS];
+#pragma unroll
+        for (int part = 0; part < LANE_CHUNKS; ++part)
+            ${name}_word[part] = opaque(${name}_lane[part]${stage});
+% end
+% -- text of the xor that turns a chunk's number; nothing where no bits are permuted
+% local function turned(name, step, variants)
+%   return variants > 1 and "(" .. name .. " ^ " .. step .. " % " .. variants .. " * (4 * GROUPS * LANE_CHUNKS))" or name
 % end
 % -- ---- the scores of a tile, masked or not, and what becomes of them ----
 % local function scores(masked)
 
+% words("k", k_stage)
+% if d.q_rows_in_shared then
+%   words("q", "")
+% end
         float score[K_FRAGMENTS][Q_FRAGMENTS][ELEMENTS];
 #pragma unroll
         for (int k_fragment = 0; k_fragment < K_FRAGMENTS; ++k_fragment)
@@ -586,6 +593,9 @@ ${kernel.shared(t, d.shared)}
                     load_words<4>(q_here[q_fragment] + 4 * part,
                                   q_tile + (((wave_begin / QUERIES + q_fragment) * STEPS + ${d.qk_unroll < d.steps and "outer + " or ""}step) * ${d.q_step_words // 4} + part) * (4 * WAVE) + lane * 4);
 % elseif d.q_rows_in_shared then
+%   if form.multiply then
+            schedule_fence();  // operands of later steps would take all registers
+%   end
             words4 q_here[Q_FRAGMENTS][Q_ROWS][LANE_CHUNKS];
 #pragma unroll
             for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
@@ -594,7 +604,7 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
                     for (int part = 0; part < LANE_CHUNKS; ++part)
                         load_words<4>(q_here[q_fragment][i][part].word,
-                                      q_tile + q_lane[step % ${d.q_variants}][part] + (q_fragment * QUERIES + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")}) * (4 * Q_PITCH) +
+                                      q_tile + ${turned("q_word[part]", "step", d.q_variants)} + (q_fragment * QUERIES + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")}) * (4 * Q_PITCH) +
                                           (${d.qk_unroll < d.steps and "outer + " or ""}step / ${d.q_variants} * ${d.q_variants}) * (4 * GROUPS * LANE_CHUNKS));
 % end
 #pragma unroll
@@ -605,7 +615,7 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
                     for (int part = 0; part < LANE_CHUNKS; ++part)
                         load_words<4>(k_here[i][part].word,
-                                      ${k_here} + k_lane[step % ${d.k_variants}][part] + (k_fragment * KEYS + ${linear(function(i) return f.k.rows[i + 1].offset end, #f.k.rows, "i")}) * (4 * K_PITCH) +
+                                      k_tile + ${turned("k_word[part]", "step", d.k_variants)} + (k_fragment * KEYS + ${linear(function(i) return f.k.rows[i + 1].offset end, #f.k.rows, "i")}) * (4 * K_PITCH) +
                                           (${d.qk_unroll < d.steps and "outer + " or ""}step / ${d.k_variants} * ${d.k_variants}) * (4 * GROUPS * LANE_CHUNKS));
 #pragma unroll
                 for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
@@ -755,6 +765,9 @@ ${kernel.shared(t, d.shared)}
 %     end
 %   end
 %   local place_text = linear(function(lane) return place_of[f.key(lane, 0)] end, f.lanes, "lane")
+%   if form.multiply then
+        const int p_store = opaque((wave_begin + (${f.query_text})) * (4 * P_PITCH) + (${place_text})${bytes == 2 and " / 2" or ""});
+%   end
 #pragma unroll
         for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
 %   for row = 0, f.rows - 1 do
@@ -768,6 +781,16 @@ ${kernel.shared(t, d.shared)}
 %           assert(place_of[fragment * f.keys + f.key(lane, sequence_here[n])] == place_of[f.key(lane, 0)] + at)
 %         end
 %         local pairs = bytes == 2 and place_of[fragment * f.keys + f.key(0, sequence_here[n + 1])] - base == at + 1 and at % 2 == 0
+%         if form.multiply and (bytes == 4 or pairs) then
+            p_tile[p_store + q_fragment * (QUERIES * 4 * P_PITCH) + ${bytes == 4 and at or at // 2}] =
+%           if bytes == 4 then
+                float_bits(score[${fragment}][q_fragment][${sequence_here[n]}]);
+%             n = n + 1
+%           else
+                pack_weights<v_type>(score[${fragment}][q_fragment][${sequence_here[n]}], score[${fragment}][q_fragment][${sequence_here[n + 1]}]);
+%             n = n + 2
+%           end
+%         else
             {
                 const int row = wave_begin + q_fragment * QUERIES + (${f.query_text}) + ${f.row_offsets[row + 1]}, place = ${place_text} + ${at};
 %         if bytes == 4 then
@@ -782,16 +805,27 @@ ${kernel.shared(t, d.shared)}
 %           n = n + 1
 %         end
             }
+%         end
 %       end
 %     end
 %   end
         }
+%   if c.kv_buffers == 2 then
         wave_barrier();
+%   end
 % end
 % end
 % -- ---- output += weights v ----
 % local function outputs()
 
+% if c.p_in == "lds" then
+%   words("p", "")
+% end
+% if d.v_rows then
+        const int v_word = opaque(v_lane${v_stage});
+% else
+%   words("v", v_stage)
+% end
 % local pv_outer = d.pv_unroll < d.v_chunk_steps
 % if pv_outer then
 #pragma unroll 1
@@ -800,6 +834,9 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
         for (int step = 0; step < ${d.v_rows and "BLOCK_K / " .. form.k or d.pv_unroll}; ++step) {
 % if c.p_in == "lds" then
+%   if form.multiply then
+            schedule_fence();
+%   end
             words4 p_here[Q_FRAGMENTS][Q_ROWS][LANE_CHUNKS];
 #pragma unroll
             for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
@@ -808,7 +845,7 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
                     for (int part = 0; part < LANE_CHUNKS; ++part)
                         load_words<4>(p_here[q_fragment][i][part].word,
-                                      p_tile + p_lane[step % ${d.p_variants}][part] + (q_fragment * QUERIES + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")}) * (4 * P_PITCH) +
+                                      p_tile + ${turned("p_word[part]", "step", d.p_variants)} + (q_fragment * QUERIES + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")}) * (4 * P_PITCH) +
                                           (${pv_outer and "outer + " or ""}step / ${d.p_variants} * ${d.p_variants}) * (4 * GROUPS * LANE_CHUNKS));
 % end
 % if d.v_rows then
@@ -818,7 +855,7 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
             for (int o_fragment = 0; o_fragment < O_FRAGMENTS; o_fragment += ${calls_per_load}) {
                 u32 v_here[4];
-                load_matrices_transposed(v_here, ${v_here} + v_lane[o_fragment / ${calls_per_load} % ${d.v_variants}] + step * (${form.k} * 4 * V_PITCH) +
+                load_matrices_transposed(v_here, v_tile + ${d.v_variants > 1 and "(v_word ^ o_fragment / " .. calls_per_load .. " % " .. d.v_variants .. " * " .. calls_per_load * 4 .. ")" or "v_word"} + step * (${form.k} * 4 * V_PITCH) +
                                                      o_fragment / ${calls_per_load * d.v_variants} * ${calls_per_load * d.v_variants * 4});
 %   for part = 0, calls_per_load - 1 do
 #pragma unroll
@@ -840,7 +877,7 @@ ${kernel.shared(t, d.shared)}
                     for (int part = 0; part < LANE_CHUNKS; ++part) {
                         const int column = ${fragment_text} + ${linear(function(i) return f.column(0, f.k.row(0) + f.k.rows[i + 1].offset, d.together) end, #f.k.rows, "i")}, chunks = step * GROUPS * LANE_CHUNKS;
                         load_words<4>(v_here[i][part].word,
-                                      ${v_here} + v_lane[(chunks ^ v_permuted(column)) & (V_AMONG - 1)][part] + column * (4 * V_PITCH) +
+                                      v_tile + (v_word[part] ^ ((chunks ^ v_permuted(column)) & (V_AMONG - 1)) * 4) + column * (4 * V_PITCH) +
                                           ((chunks & ~(V_AMONG - 1))${pv_outer and " + outer * GROUPS * LANE_CHUNKS" or ""}) * 4);
                     }
 #pragma unroll
@@ -861,7 +898,10 @@ ${kernel.shared(t, d.shared)}
 % end
     const int tiles_end = (keys_end + BLOCK_K - 1) / BLOCK_K * BLOCK_K;
 % local prefetch = c.prefetch
-% if prefetch == "registers" then
+% if prefetch == "registers" and c.kv_buffers == 1 then
+    if (keys_end > 0)
+        load_k(k_unit, k_rows, k_row_bytes, minimum(seqlen_k, BLOCK_K), thread);
+% elseif prefetch == "registers" then
     if (keys_end > 0) {
         load_k(k_unit, k_rows, k_row_bytes, minimum(seqlen_k, BLOCK_K), thread);
         load_v(v_unit, v_rows, v_row_bytes, minimum(seqlen_k, BLOCK_K), thread);
@@ -901,7 +941,30 @@ ${kernel.shared(t, d.shared)}
 % local function tile(masked)
         const char *const k_rows_here = k_rows + k_begin * k_seq_stride * (i64)sizeof(k_type);
         const char *const v_rows_here = v_rows + k_begin * v_seq_stride * (i64)sizeof(v_type);
-% if prefetch == "off" or prefetch == "registers" then
+% if c.kv_buffers == 1 then
+        const int k_count = minimum(seqlen_k - k_begin, BLOCK_K);
+%   if prefetch == "off" then
+        load_k(k_unit, k_rows_here, k_row_bytes, k_count, thread);
+%   end
+        barrier();  // nobody reads v any more: k takes its place
+        store_k(k_unit, k_tile, thread);
+        barrier();
+%   if prefetch == "registers" then
+        load_v(v_unit, v_rows_here, v_row_bytes, k_count, thread);  // travels while scores are computed
+%   end
+%   scores(masked)
+%   if prefetch == "off" then
+        load_v(v_unit, v_rows_here, v_row_bytes, k_count, thread);
+%   end
+        barrier();  // the scores are done with k: v takes its place
+        store_v(v_unit, v_tile, ${masked == "never" and "BLOCK_K" or "k_count"}, thread);
+        barrier();
+%   if prefetch == "registers" then
+        if (k_begin + BLOCK_K < keys_end)  // travels while the output is accumulated
+            load_k(k_unit, k_rows_here + k_tile_bytes, k_row_bytes, minimum(seqlen_k - k_begin - BLOCK_K, BLOCK_K), thread);
+%   end
+%   outputs()
+% elseif prefetch == "off" or prefetch == "registers" then
         const int k_count = minimum(seqlen_k - k_begin, BLOCK_K);
 %   if prefetch == "off" then
         load_k(k_unit, k_rows_here, k_row_bytes, k_count, thread);

@@ -54,12 +54,20 @@ function shape.fragment(form)
     return instructions.fragment(form)
 end
 
--- blocks that a compute unit or SM holds; NVIDIA reserves 1 KiB of shared memory for each
-function shape.resident_blocks(shared_bytes, registers, c, t)
-    local reserved = t.maker == "nvidia" and 1024 or 0
-    local by_shared = t.unit_lds_bytes // (shared_bytes + reserved)
-    local by_registers = t.unit_registers // (ceil_div(registers, 8) * 8 * c.threads)
-    return math.min(by_shared, by_registers, t.max_waves * t.wave // c.threads)
+-- What the parameter `resident` may ask for: blocks of an SM (NVIDIA) or waves of a SIMD unit (AMD) that registers and shared
+-- memory leave room for; and the blocks that shared memory alone does.
+function shape.residency(d, c, t)
+    local nvidia = t.maker == "nvidia"
+    local by_shared = t.unit_lds_bytes // (d.shared_bytes + (nvidia and 1024 or 0)) -- NVIDIA reserves 1 KiB for each block
+    if d.registers > t.registers then
+        return 0, by_shared
+    end
+    local registers = ceil_div(d.registers, 8) * 8
+    if nvidia then
+        return math.min(by_shared, t.unit_registers // (registers * c.threads), t.max_waves * t.wave // c.threads), by_shared
+    end
+    local waves = t.unit_registers // (registers * t.wave * t.simds)
+    return math.min(waves, by_shared * c.threads // t.wave // t.simds, t.max_waves // t.simds), by_shared
 end
 
 function shape.derive(c, p, t)
@@ -145,8 +153,8 @@ function shape.derive(c, p, t)
     d.p_chunks = c.block_k // f.chunk            -- of a row
     d.v_chunk_steps = c.block_k // (f.chunk_keys * f.lane_chunks) -- steps of the second product
     d.p_pitch = pitch(c.lds_layout, d.p_chunks)
-    if form.multiply then -- eight words of four rows meet different banks
-        d.p_pitch = d.p_chunks + (2 - d.p_chunks) % 4
+    if form.multiply then
+        d.p_pitch = d.p_chunks
     end
     d.v_move_words = d.v_steps * (d.v_rows and 4 or f.chunk * d.v_words)
 
@@ -160,9 +168,13 @@ function shape.derive(c, p, t)
         d.shared[1] = { "q_tile", c.block_q * d.depth_chunks * 4, "BLOCK_Q rows of q, as operands" }
     end
     local count = d.stages > 1 and d.stages .. " x " or ""
-    d.shared[#d.shared + 1] = { "k_tile", d.stages * d.k_stage_words, count .. "BLOCK_K rows of k" }
-    d.shared[#d.shared + 1] = { "v_tile", d.stages * d.v_stage_words,
+    if c.kv_buffers == 1 then
+        d.shared[#d.shared + 1] = { "k_tile", math.max(d.k_stage_words, d.v_stage_words), "BLOCK_K rows of k, then v" }
+    else
+        d.shared[#d.shared + 1] = { "k_tile", d.stages * d.k_stage_words, count .. "BLOCK_K rows of k" }
+        d.shared[#d.shared + 1] = { "v_tile", d.stages * d.v_stage_words,
         count .. (d.v_rows and "BLOCK_K rows of v" or "the columns of v, BLOCK_K keys each") }
+    end
     if c.p_in == "lds" then
         d.shared[#d.shared + 1] = { "p_tile", c.block_q * d.p_pitch * 4, "weights: BLOCK_Q rows of BLOCK_K keys" }
     end
@@ -175,6 +187,9 @@ function shape.derive(c, p, t)
     local q_registers = d.q_fragments * #f.q.rows * d.steps * f.lane_chunks * 4
     local operands = d.q_fragments * #f.q.rows * f.lane_chunks * 4 + 2 * #f.k.rows * f.lane_chunks * 4
     local moving = d.asynchronous and 0 or (c.prefetch == "direct" and 0 or d.k_steps * 4) + d.v_move_words
+    if c.kv_buffers == 1 then
+        moving = math.max(d.k_steps * 4, d.v_move_words)
+    end
     d.q_registers = q_registers
     d.registers = output + scores + d.q_fragments * f.rows * 3 + 24 + (c.q_in == "registers" and q_registers or 0) + operands
         + (c.prefetch == "off" and 0 or moving)
@@ -196,7 +211,7 @@ function shape.derive(c, p, t)
     end
 
     -- code: short enough for the instruction cache
-    local body = t.maker == "nvidia" and 1024 or 640
+    local body = 1024
     local per_step = d.k_fragments * d.q_fragments * f.calls * (form.multiply and f.elements * f.chunk // f.per_word or 1)
     local function unroll(steps, each, least) -- the longest part of the loop that a body holds; it has every variant
         for count = 1, steps do
@@ -276,7 +291,7 @@ function shape.paths(c, p, t)
         "multiply=" .. c.multiply .. " q_in=" .. c.q_in, "multiply=" .. c.multiply .. " p_in=" .. c.p_in,
         "prefetch=" .. c.prefetch .. " masking=" .. c.masking, "lds_layout=" .. c.lds_layout, "index=" .. c.index,
         "exact=" .. c.exact, "k " .. (c.threads % d.k_units == 0 and "even" or "odd") .. " " .. c.prefetch,
-        "v " .. (d.v_rows and "rows" or "columns"),
+        "v " .. (d.v_rows and "rows" or "columns"), "kv_buffers=" .. c.kv_buffers .. " " .. c.prefetch,
     }
 end
 

@@ -18,16 +18,17 @@ space.parameters = {
     { name = "p_in", doc = "how weights become an operand: they are one, lanes exchange them, or through shared memory",
       values = { "registers", "exchange", "lds" } },
     { name = "q_in", doc = "where a block's queries stay", values = { "registers", "shared" } },
+    { name = "kv_buffers", doc = "shared memory for k and v each, or one buffer for both in turn", values = { 2, 1 } },
     { name = "threads", doc = "threads of a block; each wave has its own queries", values = { 64, 128, 256, 512 } },
     { name = "block_q", doc = "queries of a block", values = { 16, 32, 64, 128, 256 } },
-    { name = "block_k", doc = "keys of a tile", values = { 16, 32, 64, 96, 128, 176, 256 } },
+    { name = "block_k", doc = "keys of a tile", values = { 32, 64, 96 } },
     { name = "lds_layout", doc = "rows in shared memory: back to back, padded to an odd number of 16-byte chunks or to 64 bytes "
           .. "past a multiple of 128, chunks permuted by row for lanes that read one chunk of eight rows or four of two",
       values = { "row", "pad16", "pad64", "xor1", "xor4" } },
     { name = "masking", doc = "hidden keys: asked of every tile, or tiles that may have some in a loop of their own",
       values = { "asked", "peeled" } },
     { name = "resident", doc = "AMD: waves of a SIMD unit, NVIDIA: blocks of an SM, that the compiler must leave registers for",
-      values = { 1, 2, 3, 4 } },
+      values = { 1, 2, 3 } },
 }
 
 local function refuse(format, ...)
@@ -67,10 +68,12 @@ space.constraints = {
           local first = instructions.forms(t, p.k_dtype)[1]
           if c.multiply == "fma" and first.name ~= "fma" and not plain(c) then
               return refuse("fp32 multiply-adds cannot pay where there is %s: " .. plain_only, first.name)
-          elseif c.multiply == "dot2" and first.name ~= "dot2" and not plain(c) then
+          elseif string.starts_with(c.multiply, "dot2") and first.family ~= "dot2" and not plain(c) then
               return refuse("dot2 cannot pay where there is %s: " .. plain_only, first.name)
-          elseif c.exact == "lengths" and (c.masking ~= "asked" or c.lds_layout ~= space.default_layout(form)) then
-              return refuse("compiled lengths only remove tail checks: tried only with masking=asked and one layout")
+          elseif c.exact == "lengths" and (c.masking ~= "asked" or c.block_q ~= 128 or c.block_k ~= 64
+                  or c.lds_layout ~= space.default_layout(form)) then
+              return refuse("compiled lengths only remove tail checks: tried only with masking=asked, block_q=128, block_k=64, "
+                  .. "lds_layout=%s", space.default_layout(form))
           end
           return true
       end },
@@ -105,15 +108,24 @@ space.constraints = {
     { doc = "the target has the means of prefetch, and what travels needs no conversion",
       check = function(c, p, t)
           local async = string.starts_with(c.prefetch, "async")
-          if async and t.async_copy == 0 then
+          if c.kv_buffers == 1 and c.prefetch ~= "off" and c.prefetch ~= "registers" then
+              return refuse("kv_buffers=1 lets k and v travel in turn: prefetch=%s moves them together", c.prefetch)
+          elseif async and t.async_copy == 0 then
               return refuse("prefetch=%s: %s has no asynchronous copies to shared memory", c.prefetch, t.name)
           elseif c.prefetch == "direct" and t.direct_lds == 0 then
               return refuse("prefetch=direct: %s has no loads from global to shared memory", t.name)
-          elseif t.vendor == "nvidia" and c.prefetch == "registers2" then
+          elseif t.async_copy > 0 and c.prefetch == "registers2" then
               return refuse("prefetch=registers2: asynchronous copies do the same without registers")
           end
+          local form = shape.form(c, p, t)
+          local copies = t.async_copy > 0 and form.transposing_loads and p.alignment == 16 and p.head_dim_qk % 8 == 0
+              and p.head_dim_v % 8 == 0
+          if copies and not async and not plain(c) then
+              return refuse("prefetch=%s: asynchronous copies keep registers free: " .. plain_only, c.prefetch)
+          elseif c.prefetch == "off" and not copies and (c.masking ~= "peeled" or c.block_q ~= 128) then
+              return refuse("prefetch=off leaves the loads' latency open: tried only with masking=peeled, block_q=128")
+          end
           if async or c.prefetch == "direct" then
-              local form = shape.form(c, p, t)
               if form.bytes ~= element_bytes(p.k_dtype) or async and not form.transposing_loads then
                   return refuse("prefetch=%s moves bytes as they are: multiply=%s wants them converted or transposed", c.prefetch,
                       c.multiply)
@@ -151,26 +163,30 @@ space.constraints = {
               return refuse("shared memory: %d bytes, the target has %d", d.shared_bytes, t.lds_bytes)
           elseif c.q_in == "registers" and d.q_registers > 64 then
               return refuse("q_in=registers: %d registers for the wave's %d queries, more than 64", d.q_registers, d.wave_q)
-          elseif c.q_in == "shared" and d.q_registers <= 32 and not (t.vendor == "amd" and c.multiply == "dot2") then
+          elseif c.q_in == "shared" and d.q_registers <= 32 and not (t.maker == "amd" and d.form.multiply) then
               return refuse("q_in=shared: %d registers would hold the wave's %d queries", d.q_registers, d.wave_q)
           end
-          local waves_a_unit = t.vendor == "nvidia" and c.resident * c.threads // t.wave or c.resident * t.simds
-          if t.maker == "nvidia" then
-              waves_a_unit = c.resident * c.threads // t.wave
+          local units = math.max(d.k_steps, d.v_steps)
+          if t.maker == "nvidia" and units > 16 then
+              return refuse("a thread moves %d units of a tile: their addresses take the registers; at most 16", units)
           end
-          local limit = math.min(t.registers, t.unit_registers // (waves_a_unit * t.wave) // 8 * 8)
-          if d.registers > limit then
-              return refuse("registers: about %d a lane, resident=%d leaves %d", d.registers, c.resident, limit)
-          elseif waves_a_unit * t.wave < c.threads then
-              return refuse("resident=%d: %d threads are more waves than that", c.resident, c.threads)
+          local fits, by_shared = shape.residency(d, c, t)
+          if fits < 1 then
+              return refuse("registers: about %d a lane, %d bytes of shared memory: no block of %d threads fits (%d registers a "
+                  .. "lane, %d bytes)", d.registers, d.shared_bytes, c.threads, t.registers, t.unit_lds_bytes)
+          elseif c.resident > fits then
+              return refuse("resident=%d: about %d registers a lane and %d bytes of shared memory leave %d", c.resident, d.registers,
+                  d.shared_bytes, fits)
+          elseif c.resident < math.min(fits, 4) - 1 or (t.maker == "nvidia" and c.resident < math.min(fits, 4)) then
+              return refuse("resident=%d leaves registers unused: %d fit", c.resident, fits)
+          elseif by_shared * c.threads < t.simds * t.wave and c.threads >= 128 then
+              return refuse("%d bytes of shared memory: too few waves for %d SIMD units", d.shared_bytes, t.simds)
           end
-          local blocks = shape.resident_blocks(d.shared_bytes, d.registers, c, t)
-          local waves = blocks * c.threads // t.wave
-          if blocks < 1 or waves < t.simds and c.threads >= 128 then
-              return refuse("%d waves resident (%d bytes of shared memory, about %d registers), too few for %d SIMD units", waves,
-                  d.shared_bytes, d.registers, t.simds)
-          elseif t.maker == "nvidia" and c.resident > math.max(1, blocks) then
-              return refuse("resident=%d: shared memory and registers leave %d", c.resident, blocks)
+          if c.kv_buffers == 1 then
+              local double = d.shared_bytes + math.min(d.k_stage_words, d.v_stage_words) * 4
+              if double * by_shared <= t.unit_lds_bytes and double <= t.lds_bytes then
+                  return refuse("one buffer for k and v: %d bytes instead of %d, but no further block fits", d.shared_bytes, double)
+              end
           end
           return true
       end },
@@ -196,38 +212,50 @@ local function allowed(c, p, t)
     return true
 end
 
--- Shapes from most to least wanted: {block_q, block_k, threads, resident}
+-- Shapes from most to least wanted: {block_q, block_k, threads}
 local shapes = {
-    mma_sync = { { 128, 64, 128, 2 }, { 128, 64, 256, 1 }, { 128, 32, 256, 1 }, { 64, 64, 128, 2 }, { 64, 64, 128, 1 }, { 64, 32, 128, 1 } },
-    mfma = { { 128, 64, 256, 2 }, { 128, 64, 256, 1 }, { 64, 64, 256, 2 }, { 64, 64, 256, 1 }, { 64, 32, 256, 1 }, { 128, 32, 256, 1 } },
-    wmma_gfx11 = { { 128, 64, 256, 2 }, { 128, 64, 256, 1 }, { 64, 64, 128, 2 }, { 64, 64, 128, 1 }, { 64, 32, 128, 1 } },
-    wmma_gfx12 = { { 128, 64, 256, 2 }, { 128, 64, 256, 1 }, { 64, 64, 128, 2 }, { 64, 64, 128, 1 }, { 64, 32, 128, 1 } },
-    dot2 = { { 128, 32, 256, 2 }, { 64, 64, 256, 2 }, { 64, 32, 256, 2 }, { 64, 64, 128, 1 }, { 64, 32, 128, 1 }, { 64, 32, 256, 1 } },
-    fma = { { 64, 32, 256, 2 }, { 64, 64, 256, 1 }, { 64, 32, 256, 1 }, { 64, 32, 128, 1 } },
+    mma_sync = { { 128, 64, 128 }, { 128, 64, 256 }, { 128, 32, 256 }, { 64, 64, 128 }, { 64, 32, 128 } },
+    mma_sync_128 = { { 128, 32, 128 }, { 128, 64, 256 }, { 128, 32, 256 }, { 64, 64, 128 }, { 64, 32, 128 } }, -- heads of over 64
+    mfma = { { 128, 64, 256 }, { 128, 64, 256 }, { 64, 64, 256 }, { 64, 64, 256 }, { 64, 32, 256 }, { 128, 32, 256 } },
+    wmma_gfx11 = { { 128, 64, 256 }, { 128, 64, 256 }, { 64, 64, 128 }, { 64, 64, 128 }, { 64, 32, 128 } },
+    wmma_gfx12 = { { 128, 64, 256 }, { 128, 64, 256 }, { 64, 64, 128 }, { 64, 64, 128 }, { 64, 32, 128 } },
+    dot2 = { { 64, 64, 256 }, { 128, 64, 512 }, { 64, 32, 256 }, { 64, 64, 128 }, { 64, 32, 128 } },
+    fma = { { 64, 32, 256 }, { 64, 64, 256 }, { 64, 32, 256 }, { 64, 32, 128 } },
 }
 local prefetches = {
-    nvidia = { "async2", "async1", "registers", "off" },
+    nvidia = { "async3", "async2", "async1", "registers", "off" },
     amd = { "registers", "off" },
 }
 
 function space.default(p, t)
     local form = instructions.forms(t, p.k_dtype)[1]
+    local list = shapes[form.family]
+    if form.family == "mma_sync" and math.max(p.head_dim_qk, p.head_dim_v) > 64 then
+        list = shapes.mma_sync_128
+    end
     local wanted
-    for _, entry in ipairs(shapes[form.family]) do
-        for _, prefetch in ipairs(prefetches[t.maker] or prefetches.amd) do
-            for _, q_in in ipairs(form.family == "dot2" and { "shared" } or { "registers", "shared" }) do
-                wanted = {
-                    index = p.index == "wide" and "wide" or "narrow", exact = "off", multiply = form.name, prefetch = prefetch,
-                    p_in = shape.fragment(form).route, q_in = q_in, threads = entry[3], block_q = entry[1], block_k = entry[2],
-                    lds_layout = space.default_layout(form), masking = "peeled", resident = entry[4],
-                }
-                if allowed(wanted, p, t) then
-                    return wanted
+    -- first with as many waves as hide latencies, then with any
+    for _, least in ipairs(t.maker == "amd" and { 2, 1 } or { 1 }) do
+        for _, entry in ipairs(list) do
+            for _, prefetch in ipairs(prefetches[t.maker] or prefetches.amd) do
+                for choice = 0, 3 do
+                    for resident = 3, least, -1 do
+                        wanted = {
+                            index = p.index == "wide" and "wide" or "narrow", exact = "off", multiply = form.name,
+                            prefetch = prefetch, p_in = shape.fragment(form).route,
+                            q_in = choice % 2 == (form.family == "dot2" and 1 or 0) and "registers" or "shared",
+                            kv_buffers = 2 - choice // 2, threads = entry[3], block_q = entry[1], block_k = entry[2],
+                            lds_layout = space.default_layout(form), masking = form.multiply and "asked" or "peeled",
+                            resident = resident,
+                        }
+                        if allowed(wanted, p, t) then
+                            return wanted
+                        end
+                    end
                 end
             end
         end
     end
-    return wanted -- none fits: the caller's check gives the reason
 end
 
 -- whether the template is for this problem: prefill on a target with an instruction better than multiply-adds
@@ -242,6 +270,9 @@ function space.supports(p, t)
         return false, form.name .. " takes q, k and v of one type; they are " .. p.q_dtype .. ", " .. p.k_dtype .. ", " .. p.v_dtype
     elseif p.seqlen_q <= 4 then
         return false, "seqlen_q=" .. p.seqlen_q .. " fills no fragment: the portable template decodes"
+    elseif not space.default(p, t) then
+        return false, "no tile of " .. form.name .. " with head_dim_qk=" .. p.head_dim_qk .. ", head_dim_v=" .. p.head_dim_v
+            .. " fits " .. t.lds_bytes .. " bytes of shared memory and " .. t.registers .. " registers"
     end
     return true
 end

@@ -134,6 +134,16 @@ template <> device_function float dot2<bf16_t>(u32 a, u32 b, float c)
 }
 #endif
 
+/* ---- orders to the compiler ---- */
+/* the same value, of which nothing is known any more: what is computed from it is computed here */
+device_function int opaque(int value)
+{
+    asm volatile("" : "+v"(value));
+    return value;
+}
+/* loads and stores stay on their side */
+#define schedule_fence() asm volatile("" ::: "memory")
+
 /* ---- memory: the address must be a multiple of the bytes moved ---- */
 struct words4 {
     u32 word[4];

@@ -117,6 +117,16 @@ device_function float log2_fast(float value)
     return result;
 }
 
+/* ---- orders to the compiler ---- */
+/* the same value, of which nothing is known any more: what is computed from it is computed here */
+device_function int opaque(int value)
+{
+    asm volatile("" : "+r"(value));
+    return value;
+}
+/* loads and stores stay on their side */
+#define schedule_fence() asm volatile("" ::: "memory")
+
 /* ---- memory: the address must be a multiple of the bytes moved ---- */
 struct words4 {
     u32 word[4];
