@@ -370,6 +370,7 @@ ${kernel.shared(t, d.shared)}
 % end
     const int thread = thread_index();
     const int lane = thread % WAVE, wave_begin = wave_uniform(thread / WAVE) * WAVE_Q;  // the wave's first query in the block
+    const int lane_of_wave = lane;
     const int group = ${f.group_text};  // lanes of a group hold the same chunks of rows
 % if d.causal then
     // the last queries see most keys: they come first, so that the short blocks fill the end
@@ -513,27 +514,6 @@ ${kernel.shared(t, d.shared)}
 %   end
 % end
 
-    // Words at which a lane's first chunks begin in shared memory: other fragments and steps are constants away, but for the bits
-    // of a chunk's number that the layout permutes, which are turned by xor.
-    int k_lane[LANE_CHUNKS]${d.q_rows_in_shared and ", q_lane[LANE_CHUNKS]" or ""}${c.p_in == "lds" and ", p_lane[LANE_CHUNKS]" or ""}${not d.v_rows and ", v_lane[LANE_CHUNKS]" or ""};
-#pragma unroll
-    for (int part = 0; part < LANE_CHUNKS; ++part) {
-        const int chunk = group * LANE_CHUNKS + part;
-        k_lane[part] = ${k_at}(${f.k.row_text}, chunk);
-% if d.q_rows_in_shared then
-        q_lane[part] = ${q_at}(wave_begin + (${f.q.row_text}), chunk);
-% end
-% if c.p_in == "lds" then
-        p_lane[part] = ${p_at}(wave_begin + (${f.q.row_text}), chunk);
-% end
-% if not d.v_rows then
-        v_lane[part] = v_chunk_at(${linear(function(lane) return f.column(0, f.k.row(lane), d.together) end, f.lanes, "lane")}, chunk);
-% end
-    }
-% if d.v_rows then
-    const int v_lane = v_chunk_at(lane % ${form.k}, lane / ${form.k});
-% end
-
     float output[O_FRAGMENTS][Q_FRAGMENTS][ELEMENTS], row_max[Q_FRAGMENTS][ROWS], row_sum[Q_FRAGMENTS][ROWS];
 #pragma unroll
     for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
@@ -552,13 +532,19 @@ ${kernel.shared(t, d.shared)}
     int stage = 0;
 % end
 % local k_stage, v_stage = d.stages > 1 and " + stage * K_STAGE" or "", d.stages > 1 and " + stage * V_STAGE" or ""
-% -- A word from which a lane's addresses of this tile come. The compiler must not hold all of them in registers from tile to tile.
-% local function words(name, stage)
+% -- Words at which a lane's first chunks begin in shared memory, computed anew for every tile so that they are not held from one
+% -- to the next: other fragments and steps are constants away, but for the bits of a chunk's number that the layout permutes,
+% -- which are turned by xor.
+% local function words(name, at, row, stage)
         int ${name}_word[LANE_CHUNKS];
+        {
+            const int lane = opaque(lane_of_wave), group = ${f.group_text};
 #pragma unroll
-        for (int part = 0; part < LANE_CHUNKS; ++part)
-            ${name}_word[part] = opaque(${name}_lane[part]${stage});
+            for (int part = 0; part < LANE_CHUNKS; ++part)
+                ${name}_word[part] = ${at}(${row}, group * LANE_CHUNKS + part)${stage};
+        }
 % end
+% local v_row = not d.v_rows and linear(function(lane) return f.column(0, f.k.row(lane), d.together) end, f.lanes, "lane")
 % -- text of the xor that turns a chunk's number; nothing where no bits are permuted
 % local function turned(name, step, variants)
 %   return variants > 1 and "(" .. name .. " ^ " .. step .. " % " .. variants .. " * (4 * GROUPS * LANE_CHUNKS))" or name
@@ -566,9 +552,9 @@ ${kernel.shared(t, d.shared)}
 % -- ---- the scores of a tile, masked or not, and what becomes of them ----
 % local function scores(masked)
 
-% words("k", k_stage)
+% words("k", k_at, f.k.row_text, k_stage)
 % if d.q_rows_in_shared then
-%   words("q", "")
+%   words("q", q_at, "wave_begin + (" .. f.q.row_text .. ")", "")
 % end
         float score[K_FRAGMENTS][Q_FRAGMENTS][ELEMENTS];
 #pragma unroll
@@ -766,7 +752,11 @@ ${kernel.shared(t, d.shared)}
 %   end
 %   local place_text = linear(function(lane) return place_of[f.key(lane, 0)] end, f.lanes, "lane")
 %   if form.multiply then
-        const int p_store = opaque((wave_begin + (${f.query_text})) * (4 * P_PITCH) + (${place_text})${bytes == 2 and " / 2" or ""});
+        int p_store;
+        {
+            const int lane = opaque(lane_of_wave);
+            p_store = (wave_begin + (${f.query_text})) * (4 * P_PITCH) + (${place_text})${bytes == 2 and " / 2" or ""};
+        }
 %   end
 #pragma unroll
         for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
@@ -819,12 +809,12 @@ ${kernel.shared(t, d.shared)}
 % local function outputs()
 
 % if c.p_in == "lds" then
-%   words("p", "")
+%   words("p", p_at, "wave_begin + (" .. f.q.row_text .. ")", "")
 % end
 % if d.v_rows then
-        const int v_word = opaque(v_lane${v_stage});
+        const int v_lane = opaque(lane_of_wave), v_word = v_chunk_at(v_lane % ${form.k}, v_lane / ${form.k})${v_stage};
 % else
-%   words("v", v_stage)
+% words("v", "v_chunk_at", v_row, v_stage)
 % end
 % local pv_outer = d.pv_unroll < d.v_chunk_steps
 % if pv_outer then

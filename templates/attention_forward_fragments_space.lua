@@ -49,6 +49,10 @@ local function good_layouts(form)
     return { xor1 = true, pad16 = not form.multiply }
 end
 
+local function form_multiplies(d)
+    return d.form.multiply ~= nil
+end
+
 space.constraints = {
     { doc = "index=wide where a tile may span 2^31 bytes; elsewhere in a corner only",
       check = function(c, p)
@@ -70,6 +74,12 @@ space.constraints = {
               return refuse("fp32 multiply-adds cannot pay where there is %s: " .. plain_only, first.name)
           elseif string.starts_with(c.multiply, "dot2") and first.family ~= "dot2" and not plain(c) then
               return refuse("dot2 cannot pay where there is %s: " .. plain_only, first.name)
+          elseif form.k and first.family == form.family and form.bytes == 2 and not form.multiply and form.k < first.k
+                  and form.m == first.m and not plain(c) then
+              return refuse("%s multiplies twice as much at once: " .. plain_only, first.name)
+          elseif not form.multiply and form.k < first.k and first.m > form.m and form.m * form.k < first.m * first.k // 2
+                  and not plain(c) then
+              return refuse("%s is a wider instruction: " .. plain_only, first.name)
           elseif c.exact == "lengths" and (c.masking ~= "asked" or c.block_q ~= 128 or c.block_k ~= 64
                   or c.lds_layout ~= space.default_layout(form)) then
               return refuse("compiled lengths only remove tail checks: tried only with masking=asked, block_q=128, block_k=64, "
@@ -192,7 +202,16 @@ space.constraints = {
       end },
     { doc = "enough work for each tile",
       check = function(c, p, t)
-          if c.block_q * c.block_k < 2048 then
+          local d = derive(c, p, t)
+          if c.block_q < 64 and d.shared_bytes * 128 // c.block_q <= t.lds_bytes then
+              return refuse("block_q=%d: each tile is fetched for few queries, and more would fit", c.block_q)
+          elseif t.maker == "amd" and c.masking ~= (form_multiplies(d) and "asked" or "peeled")
+                  and (c.prefetch ~= "registers" or c.lds_layout ~= space.default_layout(d.form) or c.threads ~= 256) then
+              return refuse("masking=%s: tried only with prefetch=registers, lds_layout=%s, threads=256", c.masking,
+                  space.default_layout(d.form))
+          elseif t.maker == "amd" and c.lds_layout ~= space.default_layout(d.form) and c.prefetch ~= "registers" then
+              return refuse("lds_layout=%s: tried only with prefetch=registers", c.lds_layout)
+          elseif c.block_q * c.block_k < 2048 then
               return refuse("block_q * block_k = %d: below 2048 the barriers cost more than the tile", c.block_q * c.block_k)
           end
           return true
