@@ -15,8 +15,9 @@ enum { SCREEN_REASON_BYTES = 512 };
 bool screen_fits(const struct driver_device *device, const struct launch *launch, const struct resources *resources,
                  char reason[SCREEN_REASON_BYTES]);
 
-/* false with the reason when it could run but registers spill: scratch memory is never worth timing */
-bool screen_pays(const struct resources *resources, char reason[SCREEN_REASON_BYTES]);
+/* false with the reason when it could run but registers spill: more than a few values in scratch memory are not worth
+ * timing, on AMD none are */
+bool screen_pays(enum target_vendor vendor, const struct resources *resources, char reason[SCREEN_REASON_BYTES]);
 
 /* What a compute unit or multiprocessor has for all its blocks: the target's facts, which no driver tells. Zeros: not
  * known, as of the host device. */

@@ -315,7 +315,7 @@ attune_status tuning_look_at(struct tuning *t, struct search *search, struct obj
         counts->reused += job->reused;
         counts->other_compiler += job->other_compiler;
         if (!screen_fits(&t->facts.device, &job->launch, &job->resources, reason) ||
-            (place != 0 && !screen_pays(&job->resources, reason))) {
+            (place != 0 && !screen_pays(t->facts.device.target.vendor, &job->resources, reason))) {
             tuning_set_outcome(outcome, "resources", reason);
             counts->screened_out++;
         } else if ((twin = twin_of(t, outcome)) != NULL) {

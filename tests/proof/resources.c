@@ -174,8 +174,8 @@ static void what_a_device_cannot_run_is_screened_with_its_numbers(void **state)
         }
     }
     char reason[SCREEN_REASON_BYTES];
-    assert_true(screen_pays(&(struct resources){.scratch_bytes = 0}, reason));
-    assert_false(screen_pays(&(struct resources){.scratch_bytes = 512}, reason));
+    assert_true(screen_pays(TARGET_NVIDIA, &(struct resources){.scratch_bytes = 0}, reason));
+    assert_false(screen_pays(TARGET_NVIDIA, &(struct resources){.scratch_bytes = 512}, reason));
     assert_non_null(strstr(reason, "512 bytes of scratch"));
 }
 

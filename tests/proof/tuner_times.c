@@ -321,9 +321,12 @@ static void screens_at_the_edge_of_each_limit(void **state)
     }
     struct resources spilling = {.scratch_bytes = 4}, tight = {.scratch_bytes = 0};
     char reason[SCREEN_REASON_BYTES];
-    assert_false(screen_pays(&spilling, reason));
+    assert_false(screen_pays(TARGET_AMD, &spilling, reason));
     assert_non_null(strstr(reason, "4 bytes of scratch"));
-    assert_true(screen_pays(&tight, reason));
+    assert_true(screen_pays(TARGET_AMD, &tight, reason));
+    struct resources most = {.scratch_bytes = 128}, more = {.scratch_bytes = 132};
+    assert_true(screen_pays(TARGET_NVIDIA, &most, reason));
+    assert_false(screen_pays(TARGET_NVIDIA, &more, reason));
 }
 
 /* said with the bytes before any memory is taken or candidate compiled; a program of its own tunes such a device */
