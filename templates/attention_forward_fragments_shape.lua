@@ -292,6 +292,8 @@ function shape.paths(c, p, t)
         "prefetch=" .. c.prefetch .. " masking=" .. c.masking, "lds_layout=" .. c.lds_layout, "index=" .. c.index,
         "exact=" .. c.exact, "k " .. (c.threads % d.k_units == 0 and "even" or "odd") .. " " .. c.prefetch,
         "v " .. (d.v_rows and "rows" or "columns"), "kv_buffers=" .. c.kv_buffers .. " " .. c.prefetch,
+        "scores " .. (d.qk_unroll < d.steps and "in parts" or "at once"),
+        "output " .. (d.pv_unroll < d.v_chunk_steps and "in parts" or "at once"),
     }
 end
 

@@ -20,7 +20,7 @@ space.parameters = {
     { name = "q_in", doc = "where a block's queries stay", values = { "registers", "shared" } },
     { name = "kv_buffers", doc = "shared memory for k and v each, or one buffer for both in turn", values = { 2, 1 } },
     { name = "threads", doc = "threads of a block; each wave has its own queries", values = { 64, 128, 256, 512 } },
-    { name = "block_q", doc = "queries of a block", values = { 16, 32, 64, 128, 256 } },
+    { name = "block_q", doc = "queries of a block", values = { 32, 64, 128, 256 } },
     { name = "block_k", doc = "keys of a tile", values = { 32, 64, 96 } },
     { name = "lds_layout", doc = "rows in shared memory: back to back, padded to an odd number of 16-byte chunks or to 64 bytes "
           .. "past a multiple of 128, chunks permuted by row for lanes that read one chunk of eight rows or four of two",
@@ -53,6 +53,15 @@ local function form_multiplies(d)
     return d.form.multiply ~= nil
 end
 
+-- an instruction of the same family and rows that takes more depth at once
+local function wider(form, p, t)
+    for _, other in ipairs(instructions.forms(t, p.k_dtype)) do
+        if other.family == form.family and not form.multiply and other.m == form.m and other.k > form.k then
+            return other
+        end
+    end
+end
+
 space.constraints = {
     { doc = "index=wide where a tile may span 2^31 bytes; elsewhere in a corner only",
       check = function(c, p)
@@ -74,12 +83,10 @@ space.constraints = {
               return refuse("fp32 multiply-adds cannot pay where there is %s: " .. plain_only, first.name)
           elseif string.starts_with(c.multiply, "dot2") and first.family ~= "dot2" and not plain(c) then
               return refuse("dot2 cannot pay where there is %s: " .. plain_only, first.name)
-          elseif form.k and first.family == form.family and form.bytes == 2 and not form.multiply and form.k < first.k
-                  and form.m == first.m and not plain(c) then
-              return refuse("%s multiplies twice as much at once: " .. plain_only, first.name)
-          elseif not form.multiply and form.k < first.k and first.m > form.m and form.m * form.k < first.m * first.k // 2
-                  and not plain(c) then
-              return refuse("%s is a wider instruction: " .. plain_only, first.name)
+          elseif wider(form, p, t) and not plain(c) then
+              return refuse("%s multiplies twice as much at once: " .. plain_only, wider(form, p, t).name)
+          elseif c.lds_layout == "pad16" and (c.masking ~= "peeled" or c.kv_buffers ~= 2) and not plain(c) then
+              return refuse("lds_layout=pad16 only takes more shared memory than xor1: tried only with masking=peeled, kv_buffers=2")
           elseif c.exact == "lengths" and (c.masking ~= "asked" or c.block_q ~= 128 or c.block_k ~= 64
                   or c.lds_layout ~= space.default_layout(form)) then
               return refuse("compiled lengths only remove tail checks: tried only with masking=asked, block_q=128, block_k=64, "

@@ -169,15 +169,44 @@ static void objects_differ(const char *problem, const char *target, const char *
 
 static const char one_block[] = "dtype=f16 batch=1 heads=8 seqlen_q=1024 head_dim=64";
 
-static void layout_and_prefetch_change_the_object(void **state)
+/* decoding: all of the portable template's space, which is a corner beside that of fragments elsewhere */
+static const char few_queries[] = "dtype=f16 batch=1 heads=8 seqlen_q=4 seqlen_k=1024 head_dim=64";
+
+#define PORTABLE_64 "attention.forward/portable block_q=64 block_k=64 threads=256 tile_q=4 tile_k=4 kv_buffers=2 "
+#define STORED PORTABLE_64 "multiply=dot2 lds_type=storage "
+#define CONVERTED PORTABLE_64 "multiply=fma lds_type=float "
+
+static void layout_and_prefetch_of_portable_change_the_object(void **state)
 {
     const char *target = *state;
-    objects_differ(one_block, target, "kv_buffers=2 prefetch=off lds_layout=row",
-                   "kv_buffers=2 prefetch=off lds_layout=padded");
-    objects_differ(one_block, target, "kv_buffers=2 prefetch=off lds_layout=padded",
-                   "kv_buffers=2 prefetch=off lds_layout=xor");
-    objects_differ(one_block, target, "block_q=64 tile_k=4 kv_buffers=2 lds_layout=padded prefetch=off",
-                   "block_q=64 tile_k=4 kv_buffers=2 lds_layout=padded prefetch=registers");
+    bool dot2 = strncmp(target, "gfx", 3) == 0;
+    objects_differ(few_queries, target,
+                   dot2 ? STORED "prefetch=off lds_layout=row" : CONVERTED "prefetch=off lds_layout=row",
+                   dot2 ? STORED "prefetch=off lds_layout=padded" : CONVERTED "prefetch=off lds_layout=padded");
+    objects_differ(few_queries, target,
+                   dot2 ? STORED "prefetch=off lds_layout=xor" : CONVERTED "prefetch=off lds_layout=xor",
+                   dot2 ? STORED "prefetch=off lds_layout=padded" : CONVERTED "prefetch=off lds_layout=padded");
+    objects_differ(few_queries, target,
+                   dot2 ? STORED "prefetch=registers lds_layout=padded"
+                        : CONVERTED "prefetch=registers lds_layout=padded",
+                   dot2 ? STORED "prefetch=off lds_layout=padded" : CONVERTED "prefetch=off lds_layout=padded");
+}
+
+/* candidates of fragments, from the default by one value */
+static const struct difference {
+    const char *target, *one, *other;
+} differences[] = {
+    {"gfx942", "lds_layout=xor1", "lds_layout=pad16"},
+    {"gfx942", "prefetch=registers resident=2", "prefetch=direct resident=2"},
+    {"gfx1100", "masking=peeled", "masking=asked"},
+    {"sm_80", "prefetch=async1", "prefetch=async2"},
+    {"sm_90a", "prefetch=async2", "prefetch=async3"},
+};
+
+static void values_of_fragments_change_the_object(void **state)
+{
+    const struct difference *values = *state;
+    objects_differ(one_block, values->target, values->one, values->other);
 }
 
 /* AMD only: NVRTC 13 breaks ties between registers by address, so that one in ten compiles of a large kernel differs
@@ -217,8 +246,18 @@ int main(void)
         ON(defaults_use_no_scratch, "gfx1201"),
         ON(defaults_use_no_scratch, "sm_80"),
         ON(defaults_use_no_scratch, "sm_90a"),
-        ON(layout_and_prefetch_change_the_object, "gfx906"),
-        ON(layout_and_prefetch_change_the_object, "sm_90a"),
+        ON(layout_and_prefetch_of_portable_change_the_object, "gfx906"),
+        ON(layout_and_prefetch_of_portable_change_the_object, "sm_90a"),
+        {"values_of_fragments_change_the_object: gfx942 layout", values_of_fragments_change_the_object, NULL, NULL,
+         (void *)&differences[0]},
+        {"values_of_fragments_change_the_object: gfx942 prefetch", values_of_fragments_change_the_object, NULL, NULL,
+         (void *)&differences[1]},
+        {"values_of_fragments_change_the_object: gfx1100 masking", values_of_fragments_change_the_object, NULL, NULL,
+         (void *)&differences[2]},
+        {"values_of_fragments_change_the_object: sm_80 stages", values_of_fragments_change_the_object, NULL, NULL,
+         (void *)&differences[3]},
+        {"values_of_fragments_change_the_object: sm_90a stages", values_of_fragments_change_the_object, NULL, NULL,
+         (void *)&differences[4]},
         ON(compiling_twice_gives_the_same_bytes, "gfx906"),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -12,6 +12,9 @@
 
 #include <cmocka.h>
 
+/* live candidates of the fragments template for a specialisation */
+enum { LEAST = 50, MOST = 700 };
+
 static struct generator *generator;
 
 static int set_up(void **state)
@@ -160,7 +163,7 @@ static void portable_on_sm_90a_has_hundreds_of_candidates_and_no_dead_value(void
     check_space("sm_90a", 128, false);
 }
 
-/* of the fragments template; the number of others */
+/* of the fragments template; the others are counted */
 static int keep_fragments(struct candidate_list *list)
 {
     int kept = 0, others = 0;
@@ -190,6 +193,67 @@ static const char *const matrix_targets[] = {"gfx906",  "gfx908",  "gfx90a", "gf
                                              "gfx1100", "gfx1201", "sm_75",  "sm_80",  "sm_90a", "sm_120"};
 enum { MATRIX_TARGETS = sizeof matrix_targets / sizeof *matrix_targets };
 
+/* what a search of minutes can see; beside them few of the portable template */
+static void fragments_spaces_are_neither_a_dozen_nor_thousands(void **state)
+{
+    (void)state;
+    int few = 0;
+    for (int t = 0; t < MATRIX_TARGETS; t++) {
+        for (int head_dim = 64; head_dim <= 128; head_dim += 64) {
+            char text[128];
+            struct candidate_list list = {0};
+            snprintf(text, sizeof text, "dtype=f16 batch=2 heads=8 seqlen_q=1024 head_dim=%d", head_dim);
+            enumerate(text, matrix_targets[t], &list);
+            int portable = keep_fragments(&list);
+            if (list.count < LEAST || list.count > MOST || portable < 1 || portable > 100) {
+                print_error("%s, head size %d: %d candidates of fragments, %d of portable\n", matrix_targets[t],
+                            head_dim, list.count, portable);
+                few++;
+            }
+            candidate_list_free(&list);
+        }
+    }
+    assert_int_equal(few, 0);
+}
+
+/* a value that no target has is dead text */
+static void each_value_of_fragments_is_alive_on_some_target(void **state)
+{
+    (void)state;
+    json_t *declared = NULL, *parameters = parameters_of("fragments", &declared);
+    static int counts[CANDIDATE_PARAMETERS_MAX][64];
+    for (int t = 0; t < MATRIX_TARGETS; t++) {
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            struct candidate_list list = {0};
+            enumerate(bf16 ? "dtype=bf16 batch=2 heads=8 seqlen_q=1024 head_dim=64"
+                           : "dtype=f16 batch=2 heads=8 seqlen_q=1024 head_dim=64",
+                      matrix_targets[t], &list);
+            keep_fragments(&list);
+            for (size_t i = 0; i < json_array_size(parameters); i++) {
+                json_t *domain = json_object_get(json_array_get(parameters, i), "domain");
+                for (size_t j = 0; j < json_array_size(domain); j++) {
+                    char value[CANDIDATE_VALUE_BYTES];
+                    value_text(json_array_get(domain, j), value);
+                    counts[i][j] += alive(&list, (int)i, value);
+                }
+            }
+            candidate_list_free(&list);
+        }
+    }
+    for (size_t i = 0; i < json_array_size(parameters); i++) {
+        json_t *parameter = json_array_get(parameters, i), *domain = json_object_get(parameter, "domain");
+        for (size_t j = 0; j < json_array_size(domain); j++) {
+            char value[CANDIDATE_VALUE_BYTES];
+            value_text(json_array_get(domain, j), value);
+            if (counts[i][j] < 2) {
+                fail_msg("%s=%s is alive in %d candidates", json_string_value(json_object_get(parameter, "name")),
+                         value, counts[i][j]);
+            }
+        }
+    }
+    json_decref(declared);
+}
+
 static void no_two_candidates_of_fragments_have_the_same_text(void **state)
 {
     (void)state;
@@ -213,7 +277,7 @@ static void an_instruction_of_another_target_is_refused_with_those_it_has(void *
     static const struct {
         const char *target, *changes, *has;
     } cases[] = {
-        {"gfx906", "multiply=mfma_16x16x16", "dot2"},
+        {"gfx906", "multiply=mfma_16x16x16", "it has dot2"},
         {"gfx942", "multiply=wmma_16x16x16", "mfma_32x32x8, mfma_16x16x16"},
         {"gfx1100", "multiply=mma_16x8x16", "wmma_16x16x16"},
         {"sm_80", "multiply=mfma_32x32x8", "mma_16x8x16"},
@@ -357,6 +421,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(portable_on_gfx906_has_hundreds_of_candidates_and_no_dead_value),
         cmocka_unit_test(portable_on_sm_90a_has_hundreds_of_candidates_and_no_dead_value),
+        cmocka_unit_test(fragments_spaces_are_neither_a_dozen_nor_thousands),
+        cmocka_unit_test(each_value_of_fragments_is_alive_on_some_target),
         cmocka_unit_test(no_two_candidates_of_fragments_have_the_same_text),
         cmocka_unit_test(an_instruction_of_another_target_is_refused_with_those_it_has),
         cmocka_unit_test(every_target_has_a_default_for_every_head_size_and_dtype),
