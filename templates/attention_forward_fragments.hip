@@ -324,7 +324,9 @@ ${parts.philox}
 ${parts.log_denominator(d.weight_bits)}
 
 % end
+% if not d.o_transposed then
 ${parts.store_outputs(p.o_dtype)}
+% end
 
 % -- ---- multiplies ----
 % -- c += left * right: operands are given by functions of (row, word of the row) that yield text
@@ -426,6 +428,24 @@ ${kernel.shared(t, d.shared)}
         const int row = word / (4 * K_PITCH), chunk = (${k_at}(row, word / 4 % K_PITCH) / 4) % K_PITCH; \
         copy_direct(copies, ${width}, (tile) + first, \
                     (rows_at) + smaller((row_offset)row * k_row_bytes, (row_offset)((rows) - 1) * k_row_bytes) + chunk * 16 + word % 4 * 4); \
+    }
+% end
+
+% if async then
+    // the first tiles travel while q is read
+% end
+% if c.prefetch == "async1" then
+    if (keys_end > 0)
+        copy_k(copies, k_tile, k_rows, k_row_bytes, minimum(seqlen_k, BLOCK_K), thread);
+    commit_copies(copies);
+% elseif async then
+#pragma unroll
+    for (int ahead = 0; ahead < STAGES - 1; ++ahead) {
+        if (ahead * BLOCK_K < keys_end) {
+            copy_k(copies, k_tile + ahead * K_STAGE, k_rows + ahead * k_tile_bytes, k_row_bytes, minimum(seqlen_k - ahead * BLOCK_K, BLOCK_K), thread);
+            copy_v(copies, v_tile + ahead * V_STAGE, v_rows + ahead * v_tile_bytes, v_row_bytes, minimum(seqlen_k - ahead * BLOCK_K, BLOCK_K), thread);
+        }
+        commit_copies(copies);
     }
 % end
 
@@ -914,19 +934,6 @@ ${kernel.shared(t, d.shared)}
         store_v(v_unit, v_tile, minimum(seqlen_k, BLOCK_K), thread);
         wait_direct(copies);
     }
-% elseif prefetch == "async1" then
-    if (keys_end > 0)
-        copy_k(copies, k_tile, k_rows, k_row_bytes, minimum(seqlen_k, BLOCK_K), thread);
-    commit_copies(copies);
-% elseif async then
-#pragma unroll
-    for (int ahead = 0; ahead < STAGES - 1; ++ahead) {
-        if (ahead * BLOCK_K < keys_end) {
-            copy_k(copies, k_tile + ahead * K_STAGE, k_rows + ahead * k_tile_bytes, k_row_bytes, minimum(seqlen_k - ahead * BLOCK_K, BLOCK_K), thread);
-            copy_v(copies, v_tile + ahead * V_STAGE, v_rows + ahead * v_tile_bytes, v_row_bytes, minimum(seqlen_k - ahead * BLOCK_K, BLOCK_K), thread);
-        }
-        commit_copies(copies);
-    }
 % end
 % local function tile(masked)
         const char *const k_rows_here = k_rows + k_begin * k_seq_stride * (i64)sizeof(k_type);
@@ -1068,12 +1075,40 @@ ${kernel.shared(t, d.shared)}
 % else
             const float factor = empty ? 0.0f : 1.0f / sum;
 % end
+% if d.o_transposed then
+            // four lanes of a row trade words, so that each has eight neighbouring columns
+            u32 o_words[O_FRAGMENTS];
+#pragma unroll
+            for (int first = 0; first < O_FRAGMENTS; first += 4) {
+                u32 *const word = o_words + first;
+#pragma unroll
+                for (int e = 0; e < 4; ++e)
+                    word[e] = pack_elements<o_type>(output[first + e][q_fragment][2 * i] * factor, output[first + e][q_fragment][2 * i + 1] * factor);
+#pragma unroll
+                for (int e = 0; e < 4; e += 2) {
+                    const u32 other = exchange(1, lane % 2 ? word[e] : word[e + 1]);
+                    word[e] = lane % 2 ? other : word[e];
+                    word[e + 1] = lane % 2 ? word[e + 1] : other;
+                }
+#pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                    const u32 other = exchange(2, lane % 4 / 2 ? word[e] : word[e + 2]);
+                    word[e] = lane % 4 / 2 ? other : word[e];
+                    word[e + 2] = lane % 4 / 2 ? word[e + 2] : other;
+                }
+            }
+% end
             if (row < q_count) {
 % local row_n = linear(function(n) return f.sequence[1][n + 1] end, f.row_columns, "n")
 % local lane_column = linear(function(lane) return f.owner(lane) * d.lane_columns end, f.lanes, "lane")
 % if d.v_rows then
 %   lane_column = f.key_text
 % end
+% if d.o_transposed then
+#pragma unroll
+                for (int first = 0; first < O_FRAGMENTS; first += 4)
+                    store_words<4>(o_rows + (row_offset)row * o_row_bytes + (first + lane % 4) * 16, o_words + first);
+% else
 #pragma unroll
                 for (int first = 0; first < O_FRAGMENTS; first += ${d.together})
 #pragma unroll
@@ -1095,6 +1130,7 @@ ${kernel.shared(t, d.shared)}
 % end
                         store_outputs<${d.o_part}>(o_rows + (row_offset)row * o_row_bytes + column * (int)sizeof(o_type), value);
                     }
+% end
 % if d.lse then
                 if (${#f.masks == 0 and "true" or "(" .. linear(f.owner, f.lanes, "lane") .. ") == 0"})
                     lse[((i64)batch_index * heads + head) * seqlen_q + q_begin + row] =

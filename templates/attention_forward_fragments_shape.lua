@@ -245,6 +245,8 @@ function shape.derive(c, p, t)
     end
     d.o_run = run
     d.o_part = math.min(run, o_piece // o_bytes, 16 // o_bytes)
+    -- mma.sync gives a lane two neighbours of each fragment: four lanes of a row trade them for 16 bytes each
+    d.o_transposed = d.v_rows and o_bytes == 2 and o_piece == 16 and p.head_dim_v % 32 == 0
     d.pointers = {
         q = "const " .. kernel.types[p.q_dtype].name .. " *__restrict__ ",
         k = "const " .. kernel.types[p.k_dtype].name .. " *__restrict__ ",
@@ -291,7 +293,8 @@ function shape.paths(c, p, t)
         "multiply=" .. c.multiply .. " q_in=" .. c.q_in, "multiply=" .. c.multiply .. " p_in=" .. c.p_in,
         "prefetch=" .. c.prefetch .. " masking=" .. c.masking, "lds_layout=" .. c.lds_layout, "index=" .. c.index,
         "exact=" .. c.exact, "k " .. (c.threads % d.k_units == 0 and "even" or "odd") .. " " .. c.prefetch,
-        "v " .. (d.v_rows and "rows" or "columns"), "kv_buffers=" .. c.kv_buffers .. " " .. c.prefetch,
+        "v " .. (d.v_rows and "rows" or "columns"), "o " .. (d.o_transposed and "transposed" or "direct"),
+        "kv_buffers=" .. c.kv_buffers .. " " .. c.prefetch,
         "scores " .. (d.qk_unroll < d.steps and "in parts" or "at once"),
         "output " .. (d.pv_unroll < d.v_chunk_steps and "in parts" or "at once"),
     }
