@@ -74,13 +74,13 @@ device_function row_offset fresh(row_offset offset) { return offset; }
 template <int PITCH, int APART = 1> device_function int chunk_at(int row, int chunk)
 {
 % if c.lds_layout == "xor1" or c.lds_layout == "xor4" then
-    constexpr int among = (PITCH & -PITCH) < 8 ? PITCH & -PITCH : 8;
+    constexpr int among = (PITCH & -PITCH) < ${d.across} ? PITCH & -PITCH : ${d.across};  // ${d.across} chunks reach across the banks
     const int near = row / APART;
 %   if c.lds_layout == "xor4" then
     // neighbouring rows lie four chunks apart: lanes that read four chunks of two rows meet different banks
     const int permuted = among == 8 ? (near & 1) << 2 | (near & 2) | (near >> 2 & 1) : near / (8 / among);
 %   else
-    const int permuted = near / (8 / among);
+    const int permuted = near / (${d.across} / among);
 %   end
     return (row * PITCH + (chunk ^ (permuted & (among - 1)))) * 4;
 % else
@@ -89,9 +89,9 @@ template <int PITCH, int APART = 1> device_function int chunk_at(int row, int ch
 }
 % local xor = c.lds_layout == "xor1" or c.lds_layout == "xor4"
 % if not d.v_rows then
-// The same for a column of v: lanes read neighbouring rows, or each eighth, and write each eighth.
+// The same for a column of v: lanes read neighbouring rows, each eighth, or groups of either, and write each second to eighth.
 constexpr int V_AMONG = ${d.v_among};
-device_function int v_permuted(int row) { return (row / (8 / V_AMONG) ^ row >> 3) & (V_AMONG - 1); }
+device_function int v_permuted(int row) { return (row / (8 / V_AMONG) ^ row >> 3 ^ (row & 1) << 2) & (V_AMONG - 1); }
 device_function int v_chunk_at(int row, int chunk) { return (row * V_PITCH + (chunk ^ v_permuted(row))) * 4; }
 % else
 device_function int v_chunk_at(int row, int chunk) { return chunk_at<V_PITCH>(row, chunk); }
@@ -199,7 +199,7 @@ device_function void store_k(const u32 (&unit)[K_STEPS][4], u32 *tile, int threa
     for (int step = 0; step < K_STEPS; ++step) {
 % place(d.k_units)
         if (BLOCK_K * K_UNITS % THREADS == 0 || row < BLOCK_K)
-%   if c.threads % d.k_units == 0 and c.threads // d.k_units % (8 * #f.k.rows) == 0 and not d.widen_k then
+%   if c.threads % d.k_units == 0 and c.threads // d.k_units % (d.across * #f.k.rows) == 0 and not d.widen_k then
             store_words<4>(tile + ${k_at}(thread / ${d.k_units}, column) + step * (${c.threads // d.k_units} * 4 * K_PITCH), unit[step]);
 %   else
             store_k_unit(tile, row, column, unit[step]);
@@ -302,7 +302,7 @@ device_function void copy_${name}(async_copies &copies, u32 *tile, const char *r
 %   end
 %   local apart, row_step = name == "k" and #f.k.rows or 1, c.threads // units
 %   local pitch, at = name == "k" and "K_PITCH" or "V_PITCH", name == "k" and k_at or "v_chunk_at"
-%   if even and row_step % (8 * apart) == 0 then
+%   if even and row_step % (d.across * apart) == 0 then
         u32 *const to = tile + ${at}(thread / ${units}, column) + step * (${row_step} * 4 * ${pitch});  // such rows are permuted alike
 %   else
         u32 *const to = tile + ${at}(row, column);

@@ -101,6 +101,7 @@ function shape.derive(c, p, t)
     tensor("q", p.head_dim_qk, q_bytes, d.widen_q)
     tensor("k", p.head_dim_qk, k_bytes, d.widen_k)
     local row_chunks = math.max(d.depth_chunks, d.k_units * (d.widen_k and 2 or 1), d.q_units * (d.widen_q and 2 or 1))
+    d.across = c.lds_layout == "xor1" and t.lds_banks // 4 or 8 -- chunks that reach across the banks that it spreads rows over
     d.k_pitch = pitch(c.lds_layout, row_chunks)
     d.q_pitch = form.multiply and row_chunks or d.k_pitch
     d.k_steps = ceil_div(c.block_k * d.k_units, c.threads)
@@ -200,7 +201,7 @@ function shape.derive(c, p, t)
     -- Chunk numbers that a layout permutes: a lane needs a word for each value of their bits that changes from step to step.
     local xor = c.lds_layout == "xor1" or c.lds_layout == "xor4"
     local function variants(row_pitch)
-        return xor and math.max(1, math.min(8, row_pitch & -row_pitch) // f.step_chunks) or 1
+        return xor and math.max(1, math.min(d.across, row_pitch & -row_pitch) // f.step_chunks) or 1
     end
     d.k_variants = variants(d.k_pitch)
     d.q_variants = form.multiply and 1 or variants(d.q_pitch)

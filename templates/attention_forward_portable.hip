@@ -50,8 +50,10 @@ typedef i64 row_offset;
 template <int PITCH> device_function int chunk_at(int row, int chunk)
 {
 % if c.lds_layout == "xor" then
-    constexpr int mask = PITCH < 8 ? PITCH - 1 : 7;  // PITCH is a power of two or a multiple of 8
-    return (row * PITCH + (chunk ^ (row & mask))) * 4;  // lanes that read one chunk of different rows meet different banks
+    constexpr int across = ${d.across};  // chunks that reach across all banks; PITCH is a part of it, a power of two, or a multiple
+    constexpr int mask = PITCH < across ? PITCH - 1 : across - 1, beside = PITCH < across ? across / PITCH : 1;
+    // lanes that read one chunk of different rows meet different banks: so many rows lie beside each other, the next are turned
+    return (row * PITCH + (chunk ^ ((u32)row / beside & mask))) * 4;
 % elseif c.lds_layout == "padded" then
     return (row * PITCH + chunk) * 4;  // PITCH is odd: lanes that read one chunk of different rows meet different banks
 % else

@@ -26,13 +26,13 @@ function shape.element_bytes(dtype)
 end
 local element_bytes = shape.element_bytes
 
--- chunks from row to row, by layout
-local function pitch(layout, chunks)
+-- chunks from row to row, by layout; `across` chunks reach once across all banks
+local function pitch(layout, chunks, across)
     if layout == "padded" then
         return chunks | 1
     elseif layout == "xor" then
-        if chunks > 4 then
-            return ceil_div(chunks, 8) * 8
+        if chunks > across // 2 then
+            return ceil_div(chunks, across) * across
         end
         local rounded = 1
         while rounded < chunks do
@@ -110,9 +110,10 @@ function shape.derive(c, p, t)
     d.qk_chunks = ceil_div(p.head_dim_qk * d.qk_bytes, 16)
     d.q_row_chunks = d.q_units * (d.widen_q and 2 or 1)
     d.k_row_chunks = d.k_units * (d.widen_k and 2 or 1)
-    d.q_pitch, d.k_pitch = pitch(c.lds_layout, d.q_row_chunks), pitch(c.lds_layout, d.k_row_chunks)
+    d.across = t.lds_banks // 4
+    d.q_pitch, d.k_pitch = pitch(c.lds_layout, d.q_row_chunks, d.across), pitch(c.lds_layout, d.k_row_chunks, d.across)
     d.p_chunks = c.block_k // (dot2 and 8 or 4)
-    d.p_pitch = pitch(c.lds_layout, d.p_chunks)
+    d.p_pitch = pitch(c.lds_layout, d.p_chunks, d.across)
     local elements_per_word = (dot2 or d.v_bytes == 4) and 1 or 2
     d.v_words, d.v_vectors = column_shape(c, p.head_dim_v, d.lanes, word_widths, elements_per_word)
     d.vector = d.v_words * elements_per_word
