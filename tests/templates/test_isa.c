@@ -108,6 +108,38 @@ static void mfma_is_the_bound_of_gfx942(void **state)
     isa_free(&isa);
 }
 
+/* the means of prefetch that a candidate names is the one in its loop; direct loads are in no other */
+static void prefetch_is_seen_in_the_loop(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target, *with, *without, *pattern;
+    } cases[] = {
+        {"gfx942", "prefetch=direct resident=1", "prefetch=registers resident=1", "global_load_lds_*"},
+        {"gfx950", "prefetch=direct resident=1", "prefetch=registers resident=1", "global_load_lds_*"},
+        {"sm_80", "prefetch=async2 block_k=32", "", "LDGSTS*128*"},
+        {"sm_90a", "prefetch=async2 block_k=32", "", "LDGSTS*128*"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct isa with, without;
+        if (!isa_build(&tools, PREFILL "head_dim=128", cases[i].target, cases[i].with, &with)) {
+            isa_free(&with);
+            skip();
+        }
+        if (isa_count_in_loop(&with, cases[i].pattern) == 0) {
+            fail_msg("%s, %s: no %s in the loop", cases[i].target, cases[i].with, cases[i].pattern);
+        }
+        isa_free(&with);
+        if (cases[i].without[0] == '\0') {
+            continue; /* asynchronous copies are in all candidates but a corner */
+        }
+        if (isa_build(&tools, PREFILL "head_dim=128", cases[i].target, cases[i].without, &without)) {
+            assert_int_equal(isa_count(&without, cases[i].pattern), 0);
+        }
+        isa_free(&without);
+    }
+}
+
 /* The portable template on gfx906: the products of a tile are known, so are the instructions that do them. Both inner
  * loops are read off the code: were their rounds not known, too few products would be counted. */
 static void portable_does_the_products_of_a_tile_by_dot2(void **state)
@@ -137,14 +169,15 @@ static void portable_does_the_products_of_a_tile_by_dot2(void **state)
 int main(void)
 {
     enum { TARGETS = sizeof expected / sizeof expected[0] };
-    struct CMUnitTest tests[TARGETS + 2] = {
+    struct CMUnitTest tests[TARGETS + 3] = {
         cmocka_unit_test(portable_does_the_products_of_a_tile_by_dot2),
         cmocka_unit_test(mfma_is_the_bound_of_gfx942),
+        cmocka_unit_test(prefetch_is_seen_in_the_loop),
     };
     static char names[TARGETS][64];
     for (int i = 0; i < TARGETS; i++) {
         snprintf(names[i], sizeof names[i], "defaults_are_sound on %s", expected[i].target);
-        tests[i + 2] = (struct CMUnitTest){names[i], defaults_are_sound, NULL, NULL, (void *)(uintptr_t)&expected[i]};
+        tests[i + 3] = (struct CMUnitTest){names[i], defaults_are_sound, NULL, NULL, (void *)(uintptr_t)&expected[i]};
     }
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
