@@ -99,8 +99,16 @@ device_function int v_chunk_at(int row, int chunk) { return chunk_at<V_PITCH>(ro
 % local q_at = form.multiply and "row_chunk_at<Q_PITCH>" or "chunk_at<Q_PITCH>"
 % local p_at = form.multiply and "row_chunk_at<P_PITCH>" or "chunk_at<P_PITCH>"
 % if form.multiply and (d.q_rows_in_shared or c.p_in == "lds") then
+%   if d.swap_rows then
+// The same where the lanes that are served together read one and the same chunk of two rows: one of them has neighbours swapped.
+template <int PITCH> device_function int row_chunk_at(int row, int chunk)
+{
+    return (row * PITCH + (PITCH % 2 == 0 ? chunk ^ (row / ${d.swap_rows} & 1) : chunk)) * 4;
+}
+%   else
 // The same where the lanes that are served together read one and the same chunk.
 template <int PITCH> device_function int row_chunk_at(int row, int chunk) { return (row * PITCH + chunk) * 4; }
+%   end
 % end
 % local k_at = #f.k.rows > 1 and "chunk_at<K_PITCH, " .. #f.k.rows .. ">" or "chunk_at<K_PITCH>"
 
@@ -775,7 +783,8 @@ ${kernel.shared(t, d.shared)}
         int p_store;
         {
             const int lane = opaque(lane_of_wave);
-            p_store = (wave_begin + (${f.query_text})) * (4 * P_PITCH) + (${place_text})${bytes == 2 and " / 2" or ""};
+            const int word = (${place_text})${bytes == 2 and " / 2" or ""};
+            p_store = row_chunk_at<P_PITCH>(wave_begin + (${f.query_text}), word / 4) + word % 4;
         }
 %   end
 #pragma unroll
@@ -791,24 +800,25 @@ ${kernel.shared(t, d.shared)}
 %           assert(place_of[fragment * f.keys + f.key(lane, sequence_here[n])] == place_of[f.key(lane, 0)] + at)
 %         end
 %         local pairs = bytes == 2 and place_of[fragment * f.keys + f.key(0, sequence_here[n + 1])] - base == at + 1 and at % 2 == 0
-%         if form.multiply and (bytes == 4 or pairs) then
-            p_tile[p_store + q_fragment * (QUERIES * 4 * P_PITCH) + ${bytes == 4 and at or at // 2}] =
+%         local at_word = bytes == 4 and at or at // 2
+%         if form.multiply and (bytes == 4 or pairs) and (not d.swap_rows or at_word % 8 == 0) then
+            store_word(p_tile + p_store + q_fragment * (QUERIES * 4 * P_PITCH) + ${at_word},
 %           if bytes == 4 then
-                float_bits(score[${fragment}][q_fragment][${sequence_here[n]}]);
+                       float_bits(score[${fragment}][q_fragment][${sequence_here[n]}]));
 %             n = n + 1
 %           else
-                pack_weights<v_type>(score[${fragment}][q_fragment][${sequence_here[n]}], score[${fragment}][q_fragment][${sequence_here[n + 1]}]);
+                       pack_weights<v_type>(score[${fragment}][q_fragment][${sequence_here[n]}], score[${fragment}][q_fragment][${sequence_here[n + 1]}]));
 %             n = n + 2
 %           end
 %         else
             {
                 const int row = wave_begin + q_fragment * QUERIES + (${f.query_text}) + ${f.row_offsets[row + 1]}, place = ${place_text} + ${at};
 %         if bytes == 4 then
-                p_tile[${p_at}(row, place / 4) + place % 4] = float_bits(score[${fragment}][q_fragment][${sequence_here[n]}]);
+                store_word(p_tile + ${p_at}(row, place / 4) + place % 4, float_bits(score[${fragment}][q_fragment][${sequence_here[n]}]));
 %           n = n + 1
 %         elseif pairs then
-                p_tile[${p_at}(row, place / 8) + place % 8 / 2] =
-                    pack_weights<v_type>(score[${fragment}][q_fragment][${sequence_here[n]}], score[${fragment}][q_fragment][${sequence_here[n + 1]}]);
+                store_word(p_tile + ${p_at}(row, place / 8) + place % 8 / 2,
+                           pack_weights<v_type>(score[${fragment}][q_fragment][${sequence_here[n]}], score[${fragment}][q_fragment][${sequence_here[n + 1]}]));
 %           n = n + 2
 %         else
                 ((u16 *)(p_tile + ${p_at}(row, place / 8)))[place % 8] = (u16)pack_weights<v_type>(score[${fragment}][q_fragment][${sequence_here[n]}], 0.0f);

@@ -204,8 +204,13 @@ function shape.derive(c, p, t)
         return xor and math.max(1, math.min(d.across, row_pitch & -row_pitch) // f.step_chunks) or 1
     end
     d.k_variants = variants(d.k_pitch)
-    d.q_variants = form.multiply and 1 or variants(d.q_pitch)
-    d.p_variants = form.multiply and 1 or variants(d.p_pitch)
+    -- Of 64 lanes those are served together that read two rows, 16 lanes apart: every other one has its chunks in pairs swapped.
+    d.swap_rows = form.multiply and t.wave == 64 and #f.q.rows == 1 and (f.lanes // f.queries == 8 and 2 or 1) or nil
+    local function swapped(row_pitch)
+        return d.swap_rows and row_pitch % 2 == 0 and 2 // math.min(2, f.step_chunks) or 1
+    end
+    d.q_variants = form.multiply and swapped(d.q_pitch) or variants(d.q_pitch)
+    d.p_variants = form.multiply and swapped(d.p_pitch) or variants(d.p_pitch)
     d.v_among = xor and math.min(8, d.v_pitch & -d.v_pitch) or 1
     if d.v_rows then
         d.v_variants = math.max(1, d.v_among // (32 // form.k))
