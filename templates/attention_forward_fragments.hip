@@ -655,6 +655,7 @@ ${kernel.shared(t, d.shared)}
 %   else
         {
 %   end
+            const int lane = opaque(lane_of_wave);
 #pragma unroll
             for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
 #pragma unroll
