@@ -258,7 +258,8 @@ local prefetches = {
 local function comfortable(c, p, t, least)
     local d = derive(c, p, t)
     if t.maker == "nvidia" then
-        return least == 0 or d.registers <= 230
+        -- one stage of long rows has its copies between the products, where all registers are taken
+        return least == 0 or d.registers <= 230 and not (c.prefetch == "async1" and d.depth_chunks > 16)
     end
     local limit = math.min(t.registers, t.unit_registers // (c.resident * t.simds * t.wave))
     return least == 0 or d.form.multiply ~= nil or d.registers <= limit - limit // 8
