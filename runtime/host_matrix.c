@@ -218,7 +218,7 @@ bool host_matrix_multiply(enum host_matrix operation, bool flush, float *const *
     }
     pthread_once(&maps_once, maps_fill);
     const struct map *map = &maps[operation];
-    float dense_a[ELEMENTS_MAX], dense_b[ELEMENTS_MAX], dense_c[RESULTS_MAX];
+    float dense_a[ELEMENTS_MAX] = {0}, dense_b[ELEMENTS_MAX] = {0}, dense_c[RESULTS_MAX] = {0};
     gather(a, shape->wave, shape->a_words, map->a, op->bf16, flush, dense_a);
     gather(b, shape->wave, shape->b_words, map->b, op->bf16, flush, dense_b);
     const uint16_t *where = map->c;

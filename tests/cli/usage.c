@@ -9,7 +9,7 @@
 static void every_command_explains_itself(void **state)
 {
     (void)state;
-    static const char *const commands[] = {"devices", "doctor", "families", "target", "params", "show",    "compile",
+    static const char *const commands[] = {"devices", "doctor", "families", "target", "params",  "show", "compile",
                                            "tune",    "bench",  "verify",   "run",    "explain", "cache"};
     attune("--help", NULL);
     exits_with(EXIT_IS_DONE);

@@ -228,7 +228,9 @@ static void take_defaults(struct proof *proof, const struct problem *problem, st
             candidate_default(proof->generator, &sized, &proof->target, &candidate, &error) != ATTUNE_OK) {
             fail_msg("default for seqlen_q=%lld: %s", (long long)lengths[i], error.message);
         }
-        take(proof, set, shown, &candidate);
+        if (candidate_check(proof->generator, &candidate, problem, &proof->target, &error) == ATTUNE_OK) {
+            take(proof, set, shown, &candidate);
+        }
     }
 }
 
@@ -276,6 +278,10 @@ struct proof_set *set_of(struct proof *proof, const struct problem *problem)
     struct error error = {0};
     if (problem_specialisation(problem, text, &error) != ATTUNE_OK) {
         fail_msg("%s", error.message);
+    }
+    /* few queries have a space of their own: matrix instructions would not be filled */
+    if (problem_integer(problem, "seqlen_q") <= 4 && strlen(text) + 5 < sizeof text) {
+        strcat(text, " few");
     }
     for (struct proof_set *set = proof->sets; set != NULL; set = set->next) {
         if (strcmp(set->specialisation, text) == 0) {
