@@ -1,13 +1,16 @@
 /* host_trace.c - from the accesses of single lanes to those of waves. */
 #include "runtime/host_trace.h"
 
+#include "runtime/host_fiber.h"
 #include "runtime/host_team.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
+/* A team's fibers take turns with its log, and then its scheduler: ThreadSanitizer learns of it through the log. */
 bool host_trace_add(struct host_trace_log *log, const struct host_trace_event *event)
 {
+    host_sync_acquire(log);
     if (log->count == log->capacity) {
         size_t capacity = log->capacity > 0 ? 2 * log->capacity : 4096;
         struct host_trace_event *grown = capacity <= UINT32_MAX ? realloc(log->events, capacity * sizeof *grown) : NULL;
@@ -20,6 +23,7 @@ bool host_trace_add(struct host_trace_log *log, const struct host_trace_event *e
     log->events[log->count] = *event;
     log->events[log->count].order = (uint32_t)log->count;
     log->count++;
+    host_sync_release(log);
     return true;
 }
 
@@ -79,6 +83,7 @@ static void tell_group(const struct host_trace_event *events, size_t count, cons
 void host_trace_flush(struct host_trace_log *log, const struct host_trace *trace, uint32_t block, uint32_t lanes)
 {
     assert(lanes <= HOST_MAX_WAVE);
+    host_sync_acquire(log);
     if (log->count > 0) {
         qsort(log->events, log->count, sizeof *log->events, compare_events);
     }
@@ -89,4 +94,5 @@ void host_trace_flush(struct host_trace_log *log, const struct host_trace *trace
         tell_group(&log->events[begin], end - begin, trace, block, lanes);
     }
     log->count = 0;
+    host_sync_release(log);
 }

@@ -55,6 +55,15 @@ static void check_bound(const struct object_job *job, const char *target, unsign
     *seen |= threads / 64;
 }
 
+static const char *threads_of(const struct candidate *candidate)
+{
+    int p = 0;
+    while (strcmp(candidate->parameters[p].name, "threads") != 0) {
+        p++;
+    }
+    return candidate->parameters[p].value;
+}
+
 /* of each of the space's numbers of threads so many candidates */
 static void keep_some(struct candidate_list *list, int most)
 {
@@ -65,14 +74,11 @@ static void keep_some(struct candidate_list *list, int most)
     } sizes[8] = {{"", 0}};
     for (int i = 0; i < list->count; i++) {
         const struct candidate *candidate = &list->items[i];
-        int at = 0, p = 0;
-        while (strcmp(candidate->parameters[p].name, "threads") != 0) {
-            p++;
-        }
-        while (sizes[at].count > 0 && strcmp(sizes[at].value, candidate->parameters[p].value) != 0) {
+        int at = 0;
+        while (sizes[at].count > 0 && strcmp(sizes[at].value, threads_of(candidate)) != 0) {
             at++;
         }
-        memcpy(sizes[at].value, candidate->parameters[p].value, sizeof sizes[at].value);
+        memcpy(sizes[at].value, threads_of(candidate), sizeof sizes[at].value);
         if (sizes[at].count++ < most) {
             list->items[kept++] = *candidate;
         }
@@ -89,7 +95,7 @@ static void the_launch_bound_is_the_launch_size(void **state)
     struct object_road road;
     struct pipeline *pipeline = NULL;
     struct error error = {.message = ""};
-    unsigned seen = 0;
+    unsigned seen = 0, offered = 0;
     if (problem_parse(schema_attention_forward(), "dtype=f16 batch=1 heads=2 seqlen_q=64 head_dim=64 lse=1", &problem,
                       &error) != ATTUNE_OK ||
         target_parse(target_text, &target, &error) != ATTUNE_OK ||
@@ -106,6 +112,9 @@ static void the_launch_bound_is_the_launch_size(void **state)
         fail_msg("%s: %s", target_text, error.message);
     }
     road.keep_bytes = true;
+    for (int i = 0; i < list.count; i++) {
+        offered |= (unsigned)strtoul(threads_of(&list.items[i]), NULL, 10) / 64;
+    }
     keep_some(&list, test_size(2, 1000));
     if (pipeline_create(generator, &road, &problem, list.items, list.count, compiler_pool_workers(pool), &pipeline,
                         &error) != ATTUNE_OK) {
@@ -116,7 +125,8 @@ static void the_launch_bound_is_the_launch_size(void **state)
     }
     pipeline_destroy(pipeline);
     candidate_list_free(&list);
-    assert_int_equal(seen & (2 | 4), 2 | 4); /* 128 and 256 threads, which every target has, were among them */
+    assert_int_equal(seen & (2 | 4), 2 | 4); /* 128 and 256 threads, which every target has, */
+    assert_int_equal(seen, offered);         /* and all that the space has */
 }
 
 /* ------------------------------------------------------------------------------------------------ B25 */
