@@ -7,7 +7,7 @@ local space = import("attention_forward_space")
 local fragments_shape = import("attention_forward_fragments_shape")
 local fragments_space = import("attention_forward_fragments_space")
 
-local element_bytes = shape.element_bytes
+local element_bytes = import("attention_forward_common").element_bytes
 
 local function launch(c, p, t, d)
     local arguments = { { "q", "pointer" }, { "k", "pointer" }, { "v", "pointer" }, { "o", "pointer" } }

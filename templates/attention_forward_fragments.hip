@@ -5,6 +5,11 @@
 % local T, f, form, linear = kernel.types, d.f, d.form, instructions.linear
 % local keys_first, bytes = f.keys_first, form.bytes
 % local row_words = f.row_elements // f.per_word
+% -- a lane's rows of a fragment of q and k, by i
+% local q_row_offset = linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")
+% local k_row_offset = linear(function(i) return f.k.rows[i + 1].offset end, #f.k.rows, "i")
+% local q_row = "(" .. f.q.row_text .. ") + " .. q_row_offset
+% local outer = d.qk_unroll < d.steps and "outer + " or ""
 // Flash attention, forward: o = softmax(scale q k^T) v without ever holding the score matrix (Dao et al., 2022).
 //
 // A block works on BLOCK_Q queries of one head, each wave on WAVE_Q of them, and walks over the keys in tiles of BLOCK_K, which
@@ -67,13 +72,13 @@ device_function row_offset fresh(row_offset offset) { return offset; }
 % end
 
 // Word at which chunk `chunk` of a row begins. APART rows lie between those that neighbouring lanes read.
-% if c.lds_layout == "xor1" or c.lds_layout == "xor4" then
+% if d.xor then
 // Rows that would meet the same banks have their chunks permuted differently, among the largest power of two that divides the
 // pitch.
 % end
 template <int PITCH, int APART = 1> device_function int chunk_at(int row, int chunk)
 {
-% if c.lds_layout == "xor1" or c.lds_layout == "xor4" then
+% if d.xor then
     constexpr int among = (PITCH & -PITCH) < ${d.across} ? PITCH & -PITCH : ${d.across};  // ${d.across} chunks reach across the banks
     const int near = row / APART;
 %   if c.lds_layout == "xor4" then
@@ -87,7 +92,6 @@ template <int PITCH, int APART = 1> device_function int chunk_at(int row, int ch
     return (row * PITCH + chunk) * 4;
 % end
 }
-% local xor = c.lds_layout == "xor1" or c.lds_layout == "xor4"
 % if not d.v_rows then
 // The same for a column of v: lanes read neighbouring rows, each eighth, or groups of either, and write each second to eighth.
 constexpr int V_AMONG = ${d.v_among};
@@ -439,14 +443,13 @@ ${kernel.shared(t, d.shared)}
     }
 % end
 
-% if async then
-    // the first tiles travel while q is read
-% end
 % if c.prefetch == "async1" then
+    // the first tile travels while q is read
     if (keys_end > 0)
         copy_k(copies, k_tile, k_rows, k_row_bytes, minimum(seqlen_k, BLOCK_K), thread);
     commit_copies(copies);
 % elseif async then
+    // the first tiles travel while q is read
 #pragma unroll
     for (int ahead = 0; ahead < STAGES - 1; ++ahead) {
         if (ahead * BLOCK_K < keys_end) {
@@ -481,7 +484,7 @@ ${kernel.shared(t, d.shared)}
             for (int i = 0; i < Q_ROWS; ++i)
 #pragma unroll
                 for (int part = 0; part < LANE_CHUNKS; ++part) {
-                    const int row = minimum(wave_begin + q_fragment * QUERIES + (${f.q.row_text}) + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")}, q_count - 1);
+                    const int row = minimum(wave_begin + q_fragment * QUERIES + ${q_row}, q_count - 1);
                     const int chunk = (step * GROUPS + group) * LANE_CHUNKS + part;
                     u32 *const words = q_chunk[q_fragment][step][i][part].word;
 %   if d.widen_q then
@@ -515,7 +518,7 @@ ${kernel.shared(t, d.shared)}
             for (int i = 0; i < Q_ROWS; ++i)
 #pragma unroll
                 for (int part = 0; part < LANE_CHUNKS; ++part) {
-                    const int row = minimum(wave_begin + q_fragment * QUERIES + (${f.q.row_text}) + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")}, q_count - 1);
+                    const int row = minimum(wave_begin + q_fragment * QUERIES + ${q_row}, q_count - 1);
                     const int column = (step * GROUPS + group) * LANE_CHUNKS + part;
                     load_unit<4, ${d.q_piece}, ${d.q_tail}>(chunk[i] + 4 * part, q_rows + (row_offset)row * q_row_bytes + column * 16,
                         ${from_last("column", d.q_real, d.depth_chunks, d.q_tail, 16)});
@@ -605,7 +608,7 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
                 for (int part = 0; part < ${d.q_step_words // 4}; ++part)
                     load_words<4>(q_here[q_fragment] + 4 * part,
-                                  q_tile + (((wave_begin / QUERIES + q_fragment) * STEPS + ${d.qk_unroll < d.steps and "outer + " or ""}step) * ${d.q_step_words // 4} + part) * (4 * WAVE) + lane * 4);
+                                  q_tile + (((wave_begin / QUERIES + q_fragment) * STEPS + ${outer}step) * ${d.q_step_words // 4} + part) * (4 * WAVE) + lane * 4);
 % elseif d.q_rows_in_shared then
 %   if form.multiply then
             schedule_fence();  // operands of later steps would take all registers
@@ -618,8 +621,8 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
                     for (int part = 0; part < LANE_CHUNKS; ++part)
                         load_words<4>(q_here[q_fragment][i][part].word,
-                                      q_tile + ${turned("q_word[part]", "step", d.q_variants)} + (q_fragment * QUERIES + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")}) * (4 * Q_PITCH) +
-                                          (${d.qk_unroll < d.steps and "outer + " or ""}step / ${d.q_variants} * ${d.q_variants}) * (4 * GROUPS * LANE_CHUNKS));
+                                      q_tile + ${turned("q_word[part]", "step", d.q_variants)} + (q_fragment * QUERIES + ${q_row_offset}) * (4 * Q_PITCH) +
+                                          (${outer}step / ${d.q_variants} * ${d.q_variants}) * (4 * GROUPS * LANE_CHUNKS));
 % end
 #pragma unroll
             for (int k_fragment = 0; k_fragment < K_FRAGMENTS; ++k_fragment) {
@@ -629,8 +632,8 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
                     for (int part = 0; part < LANE_CHUNKS; ++part)
                         load_words<4>(k_here[i][part].word,
-                                      k_tile + ${turned("k_word[part]", "step", d.k_variants)} + (k_fragment * KEYS + ${linear(function(i) return f.k.rows[i + 1].offset end, #f.k.rows, "i")}) * (4 * K_PITCH) +
-                                          (${d.qk_unroll < d.steps and "outer + " or ""}step / ${d.k_variants} * ${d.k_variants}) * (4 * GROUPS * LANE_CHUNKS));
+                                      k_tile + ${turned("k_word[part]", "step", d.k_variants)} + (k_fragment * KEYS + ${k_row_offset}) * (4 * K_PITCH) +
+                                          (${outer}step / ${d.k_variants} * ${d.k_variants}) * (4 * GROUPS * LANE_CHUNKS));
 #pragma unroll
                 for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
 % local q_words = chunk_word(d.q_rows_in_shared and "q_here[q_fragment]" or "q_chunk[q_fragment][step]")
@@ -866,7 +869,7 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
                     for (int part = 0; part < LANE_CHUNKS; ++part)
                         load_words<4>(p_here[q_fragment][i][part].word,
-                                      p_tile + ${turned("p_word[part]", "step", d.p_variants)} + (q_fragment * QUERIES + ${linear(function(i) return f.q.rows[i + 1].offset end, #f.q.rows, "i")}) * (4 * P_PITCH) +
+                                      p_tile + ${turned("p_word[part]", "step", d.p_variants)} + (q_fragment * QUERIES + ${q_row_offset}) * (4 * P_PITCH) +
                                           (${pv_outer and "outer + " or ""}step / ${d.p_variants} * ${d.p_variants}) * (4 * GROUPS * LANE_CHUNKS));
 % end
 % if d.v_rows then
@@ -917,7 +920,6 @@ ${kernel.shared(t, d.shared)}
 % if v_moves then
     u32 ${k_moves and "k_unit[K_STEPS][4], " or ""}v_unit${v_unit};
 % end
-    const int tiles_end = (keys_end + BLOCK_K - 1) / BLOCK_K * BLOCK_K;
 % local prefetch = c.prefetch
 % if prefetch == "registers" and c.kv_buffers == 1 then
     if (keys_end > 0)

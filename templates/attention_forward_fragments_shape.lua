@@ -4,25 +4,12 @@
 -- of a row in global memory; words are 32 bits.
 
 local kernel = import("kernel")
+local common = import("attention_forward_common")
 local instructions = import("instructions")
 
 local shape = {}
 
-local function ceil_div(a, b)
-    return (a + b - 1) // b
-end
-
-local function gcd(a, b)
-    while b ~= 0 do
-        a, b = b, a % b
-    end
-    return a
-end
-
-local function element_bytes(dtype)
-    return kernel.types[dtype].bytes
-end
-shape.element_bytes = element_bytes
+local ceil_div, element_bytes = common.ceil_div, common.element_bytes
 
 -- chunks from row to row, by layout; the xor layouts work with any
 local function pitch(layout, chunks)
@@ -48,12 +35,6 @@ function shape.form(c, p, t)
     return instructions.find(t, dtype, c.multiply)
 end
 
--- fragments are functions of a form alone
-local fragments = {}
-function shape.fragment(form)
-    return instructions.fragment(form)
-end
-
 -- What the parameter `resident` may ask for: blocks of an SM (NVIDIA) or waves of a SIMD unit (AMD) that registers and shared
 -- memory leave room for; and the blocks that shared memory alone does.
 function shape.residency(d, c, t)
@@ -73,7 +54,7 @@ end
 function shape.derive(c, p, t)
     local d = {}
     local form = shape.form(c, p, t)
-    local f = shape.fragment(form)
+    local f = instructions.fragment(form)
     d.form, d.f = form, f
     d.waves = c.threads // t.wave
     d.wave_q = c.block_q // d.waves
@@ -95,8 +76,8 @@ function shape.derive(c, p, t)
         local row = head_dim * source_bytes
         d[name .. "_units"] = ceil_div(d.depth_chunks, widened and 2 or 1)
         d[name .. "_real"] = ceil_div(row, 16)
-        d[name .. "_piece"] = math.min(16, math.max(source_bytes, gcd(p.alignment, row)))
-        d[name .. "_tail"] = (row - 1) % 16 + 1
+        d[name .. "_piece"] = math.min(16, common.piece(p, row, source_bytes))
+        d[name .. "_tail"] = common.tail(row, 16)
     end
     tensor("q", p.head_dim_qk, q_bytes, d.widen_q)
     tensor("k", p.head_dim_qk, k_bytes, d.widen_k)
@@ -124,10 +105,10 @@ function shape.derive(c, p, t)
 
     -- v in shared memory: rows are keys where loads transpose, else columns, their keys in the order of the weights
     local v_row = p.head_dim_v * v_bytes
-    d.v_piece = math.max(v_bytes, gcd(p.alignment, v_row))
+    d.v_piece = common.piece(p, v_row, v_bytes)
     if d.v_rows then
         d.v_units, d.v_real = d.v_columns * 2 // 16, ceil_div(v_row, 16)
-        d.v_piece, d.v_tail = math.min(16, d.v_piece), (v_row - 1) % 16 + 1
+        d.v_piece, d.v_tail = math.min(16, d.v_piece), common.tail(v_row, 16)
         d.v_pitch = pitch(c.lds_layout, d.v_units)
         d.v_steps = ceil_div(c.block_k * d.v_units, c.threads)
         d.v_words = 4
@@ -141,7 +122,7 @@ function shape.derive(c, p, t)
             unit = unit // 2
         end
         d.v_unit_bytes, d.v_words, d.v_block_columns = unit, unit // 4, unit // v_bytes
-        d.v_units, d.v_tail = ceil_div(v_row, unit), (v_row - 1) % unit + 1
+        d.v_units, d.v_tail = ceil_div(v_row, unit), common.tail(v_row, unit)
         d.v_piece = math.min(unit, d.v_piece)
         d.v_steps = ceil_div(d.v_chunks * d.v_units, c.threads)
         -- rows that are written or read
@@ -153,10 +134,7 @@ function shape.derive(c, p, t)
     -- weights
     d.p_chunks = c.block_k // f.chunk            -- of a row
     d.v_chunk_steps = c.block_k // (f.chunk_keys * f.lane_chunks) -- steps of the second product
-    d.p_pitch = pitch(c.lds_layout, d.p_chunks)
-    if form.multiply then
-        d.p_pitch = d.p_chunks
-    end
+    d.p_pitch = form.multiply and d.p_chunks or pitch(c.lds_layout, d.p_chunks)
     d.v_move_words = d.v_steps * (d.v_rows and 4 or f.chunk * d.v_words)
 
     d.shared = {}
@@ -199,7 +177,8 @@ function shape.derive(c, p, t)
     end
 
     -- Chunk numbers that a layout permutes: a lane needs a word for each value of their bits that changes from step to step.
-    local xor = c.lds_layout == "xor1" or c.lds_layout == "xor4"
+    local xor = string.starts_with(c.lds_layout, "xor")
+    d.xor = xor
     local function variants(row_pitch)
         return xor and math.max(1, math.min(d.across, row_pitch & -row_pitch) // f.step_chunks) or 1
     end
@@ -218,7 +197,7 @@ function shape.derive(c, p, t)
 
     -- code: short enough for the instruction cache
     local body = 1024
-    local per_step = d.k_fragments * d.q_fragments * f.calls * (form.multiply and f.elements * f.chunk // f.per_word or 1)
+    local fragment_multiplies = d.q_fragments * f.calls * (form.multiply and f.elements * f.chunk // f.per_word or 1)
     local function unroll(steps, each, least) -- the longest part of the loop that a body holds; it has every variant
         for count = 1, steps do
             local whole = steps // count
@@ -228,18 +207,17 @@ function shape.derive(c, p, t)
         end
         return steps
     end
-    d.qk_unroll = c.q_in == "registers" and d.steps or unroll(d.steps, per_step, math.max(d.k_variants, d.q_variants))
-    local per_chunk = d.o_fragments * d.q_fragments * f.calls * (form.multiply and f.elements * f.chunk // f.per_word or 1)
+    d.qk_unroll = c.q_in == "registers" and d.steps or unroll(d.steps, d.k_fragments * fragment_multiplies, math.max(d.k_variants, d.q_variants))
     d.pv_unroll = d.v_chunk_steps
     if c.p_in == "lds" and not d.v_rows then
-        d.pv_unroll = unroll(d.v_chunk_steps, per_chunk, math.max(d.p_variants, d.v_among // f.step_chunks, 1))
+        d.pv_unroll = unroll(d.v_chunk_steps, d.o_fragments * fragment_multiplies, math.max(d.p_variants, d.v_among // f.step_chunks, 1))
     end
 
     -- options
     d.causal, d.dropout, d.lse = p.causal ~= "none", p.dropout ~= 0, p.lse ~= 0
     d.weight_bits = p.v_dtype == "f16" and bytes == 2 and 14 or 0
     local o_bytes = element_bytes(p.o_dtype)
-    local o_piece = math.max(o_bytes, gcd(p.alignment, p.head_dim_v * o_bytes))
+    local o_piece = common.piece(p, p.head_dim_v * o_bytes, o_bytes)
     d.lane_columns = d.together * f.row_columns
     -- neighbours among a lane's columns: with the fragments' own order only runs of it are
     local run = 1
@@ -253,13 +231,7 @@ function shape.derive(c, p, t)
     d.o_part = math.min(run, o_piece // o_bytes, 16 // o_bytes)
     -- mma.sync gives a lane two neighbours of each fragment: four lanes of a row trade them for 16 bytes each
     d.o_transposed = d.v_rows and o_bytes == 2 and o_piece == 16 and p.head_dim_v % 32 == 0
-    d.pointers = {
-        q = "const " .. kernel.types[p.q_dtype].name .. " *__restrict__ ",
-        k = "const " .. kernel.types[p.k_dtype].name .. " *__restrict__ ",
-        v = "const " .. kernel.types[p.v_dtype].name .. " *__restrict__ ",
-        o = kernel.types[p.o_dtype].name .. " *__restrict__ ",
-        lse = "float *__restrict__ ", seed_pointer = "const u64 *__restrict__ ", offset_pointer = "const u64 *__restrict__ ",
-    }
+    d.pointers = common.pointers(p)
     return d
 end
 

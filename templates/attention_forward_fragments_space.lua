@@ -2,7 +2,8 @@
 
 local shape = import("attention_forward_fragments_shape")
 local instructions = import("instructions")
-local derive, element_bytes = shape.derive, shape.element_bytes
+local common = import("attention_forward_common")
+local derive, element_bytes, refuse = shape.derive, common.element_bytes, common.refuse
 
 local space = {}
 
@@ -31,10 +32,6 @@ space.parameters = {
       values = { 1, 2, 3 } },
 }
 
-local function refuse(format, ...)
-    return false, string.format(format, ...)
-end
-
 -- a corner of the space for values that cannot be expected to pay
 local function plain(c)
     return c.prefetch == "registers" and c.masking == "asked" and c.q_in == "registers" and c.resident == 2 and c.block_q == 64
@@ -47,10 +44,6 @@ local function good_layouts(form)
         return { xor4 = true }
     end
     return { xor1 = true, pad16 = not form.multiply }
-end
-
-local function form_multiplies(d)
-    return d.form.multiply ~= nil
 end
 
 -- an instruction of the same family and rows that takes more depth at once
@@ -96,7 +89,7 @@ space.constraints = {
       end },
     { doc = "weights go the shortest way that the instruction's layouts allow",
       check = function(c, p, t)
-          local f = shape.fragment(shape.form(c, p, t))
+          local f = instructions.fragment(shape.form(c, p, t))
           if c.p_in ~= f.route and c.p_in ~= "lds" then
               return refuse("p_in=%s: the layouts of %s ask for %s", c.p_in, c.multiply, f.route)
           elseif c.p_in ~= f.route and (shape.form(c, p, t).transposing_loads or not plain(c)) then
@@ -106,7 +99,7 @@ space.constraints = {
       end },
     { doc = "waves, fragments and tiles divide evenly",
       check = function(c, p, t)
-          local f = shape.fragment(shape.form(c, p, t))
+          local f = instructions.fragment(shape.form(c, p, t))
           if c.threads % t.wave ~= 0 then
               return refuse("threads=%d is not a multiple of the wave of %d", c.threads, t.wave)
           end
@@ -117,8 +110,6 @@ space.constraints = {
               return refuse("%d fragments of %d queries for a wave: more than 4", c.block_q // (waves * f.queries), f.queries)
           elseif c.block_k % f.tile_keys ~= 0 then
               return refuse("block_k=%d is not a multiple of %d keys, which %s takes together", c.block_k, f.tile_keys, c.multiply)
-          elseif c.block_k % 32 ~= 0 and p.dropout ~= 0 then
-              return refuse("block_k=%d: random numbers are drawn for 32 keys together", c.block_k)
           end
           return true
       end },
@@ -212,7 +203,7 @@ space.constraints = {
           local d = derive(c, p, t)
           if c.block_q < 64 and d.shared_bytes * 128 // c.block_q <= t.lds_bytes then
               return refuse("block_q=%d: each tile is fetched for few queries, and more would fit", c.block_q)
-          elseif t.maker == "amd" and c.masking ~= (form_multiplies(d) and "asked" or "peeled")
+          elseif t.maker == "amd" and c.masking ~= (d.form.multiply and "asked" or "peeled")
                   and (c.prefetch ~= "registers" or c.lds_layout ~= space.default_layout(d.form) or c.threads ~= 256) then
               return refuse("masking=%s: tried only with prefetch=registers, lds_layout=%s, threads=256", c.masking,
                   space.default_layout(d.form))
@@ -229,24 +220,14 @@ function space.default_layout(form)
     return form.transposing_loads and "xor4" or "xor1"
 end
 
-local function allowed(c, p, t)
-    for _, constraint in ipairs(space.constraints) do
-        if not constraint.check(c, p, t) then
-            return false
-        end
-    end
-    return true
-end
-
 -- Shapes from most to least wanted: {block_q, block_k, threads}
 local shapes = {
     mma_sync = { { 128, 64, 128 }, { 128, 64, 256 }, { 128, 32, 256 }, { 64, 64, 128 }, { 64, 32, 128 } },
     mma_sync_128 = { { 128, 32, 128 }, { 128, 64, 256 }, { 128, 32, 256 }, { 64, 64, 128 }, { 64, 32, 128 } }, -- heads of over 64
-    mfma = { { 128, 64, 256 }, { 128, 64, 256 }, { 64, 64, 256 }, { 64, 64, 256 }, { 64, 32, 256 }, { 128, 32, 256 } },
-    wmma_gfx11 = { { 128, 64, 256 }, { 128, 64, 256 }, { 64, 64, 128 }, { 64, 64, 128 }, { 64, 32, 128 } },
-    wmma_gfx12 = { { 128, 64, 256 }, { 128, 64, 256 }, { 64, 64, 128 }, { 64, 64, 128 }, { 64, 32, 128 } },
+    mfma = { { 128, 64, 256 }, { 64, 64, 256 }, { 64, 32, 256 }, { 128, 32, 256 } },
+    wmma_gfx11 = { { 128, 64, 256 }, { 64, 64, 128 }, { 64, 32, 128 } },
+    wmma_gfx12 = { { 128, 64, 256 }, { 64, 64, 128 }, { 64, 32, 128 } },
     dot2 = { { 64, 64, 256 }, { 128, 64, 512 }, { 64, 32, 256 }, { 64, 64, 128 }, { 64, 32, 128 } },
-    fma = { { 64, 32, 256 }, { 64, 64, 256 }, { 64, 32, 256 }, { 64, 32, 128 } },
 }
 local prefetches = {
     nvidia = { "async3", "async2", "async1", "registers", "off" },
@@ -271,22 +252,21 @@ function space.default(p, t)
     if form.family == "mma_sync" and math.max(p.head_dim_qk, p.head_dim_v) > 64 then
         list = shapes.mma_sync_128
     end
-    local wanted
     -- first with as many waves as hide latencies, then with any
     for _, least in ipairs(t.maker == "amd" and { 2, 1, 0 } or { 1, 0 }) do
         for _, entry in ipairs(list) do
-            for _, prefetch in ipairs(prefetches[t.maker] or prefetches.amd) do
+            for _, prefetch in ipairs(prefetches[t.maker]) do
                 for choice = 0, 3 do
                     for resident = 3, math.max(least, 1), -1 do
-                        wanted = {
+                        local wanted = {
                             index = p.index == "wide" and "wide" or "narrow", exact = "off", multiply = form.name,
-                            prefetch = prefetch, p_in = shape.fragment(form).route,
+                            prefetch = prefetch, p_in = instructions.fragment(form).route,
                             q_in = choice % 2 == (form.family == "dot2" and 1 or 0) and "registers" or "shared",
                             kv_buffers = 2 - choice // 2, threads = entry[3], block_q = entry[1], block_k = entry[2],
                             lds_layout = space.default_layout(form), masking = (form.multiply or t.maker == "nvidia") and "asked" or "peeled",
                             resident = resident,
                         }
-                        if allowed(wanted, p, t) and comfortable(wanted, p, t, least) then
+                        if common.allowed(space.constraints, wanted, p, t) and comfortable(wanted, p, t, least) then
                             return wanted
                         end
                     end

@@ -4,27 +4,14 @@
 -- in global memory.
 
 local kernel = import("kernel")
+local common = import("attention_forward_common")
 
 local shape = {}
 
 -- most registers a thread's estimate may reach: beyond it compilers spill on every target
 shape.register_limit = 232
 
-local function ceil_div(a, b)
-    return (a + b - 1) // b
-end
-
-local function gcd(a, b)
-    while b ~= 0 do
-        a, b = b, a % b
-    end
-    return a
-end
-
-function shape.element_bytes(dtype)
-    return kernel.types[dtype].bytes
-end
-local element_bytes = shape.element_bytes
+local ceil_div, element_bytes = common.ceil_div, common.element_bytes
 
 -- chunks from row to row, by layout; `across` chunks reach once across all banks
 local function pitch(layout, chunks, across)
@@ -93,11 +80,11 @@ function shape.derive(c, p, t)
     -- units of global rows and the pieces they are read in
     d.q_units, d.k_units = ceil_div(p.head_dim_qk * q_bytes, 16), ceil_div(p.head_dim_qk * k_bytes, 16)
     d.v_units = ceil_div(p.head_dim_v * v_bytes, 16)
-    local function piece(row_bytes, element) -- an element is aligned to itself, whatever class the narrower tensors have
-        return math.max(element, gcd(p.alignment, row_bytes))
+    local function piece(row_bytes, element)
+        return common.piece(p, row_bytes, element)
     end
     local function tail(row_bytes)
-        return (row_bytes - 1) % 16 + 1
+        return common.tail(row_bytes, 16)
     end
     d.q_piece, d.q_tail = piece(p.head_dim_qk * q_bytes, q_bytes), tail(p.head_dim_qk * q_bytes)
     d.k_piece, d.k_tail = piece(p.head_dim_qk * k_bytes, k_bytes), tail(p.head_dim_qk * k_bytes)
@@ -178,13 +165,7 @@ function shape.derive(c, p, t)
     d.philox_keys = d.philox_stride * d.philox_uses
     local o_bytes = element_bytes(p.o_dtype)
     d.o_part = math.min(d.vector, piece(p.head_dim_v * o_bytes, o_bytes) // o_bytes)
-    d.pointers = {
-        q = "const " .. kernel.types[p.q_dtype].name .. " *__restrict__ ",
-        k = "const " .. kernel.types[p.k_dtype].name .. " *__restrict__ ",
-        v = "const " .. kernel.types[p.v_dtype].name .. " *__restrict__ ",
-        o = kernel.types[p.o_dtype].name .. " *__restrict__ ",
-        lse = "float *__restrict__ ", seed_pointer = "const u64 *__restrict__ ", offset_pointer = "const u64 *__restrict__ ",
-    }
+    d.pointers = common.pointers(p)
     return d
 end
 

@@ -7,7 +7,8 @@
 local shape = import("attention_forward_shape")
 local pruning = import("attention_forward_pruning")
 local fragments_space = import("attention_forward_fragments_space")
-local derive, element_bytes = shape.derive, shape.element_bytes
+local common = import("attention_forward_common")
+local derive, element_bytes, refuse = shape.derive, common.element_bytes, common.refuse
 
 local space = {}
 
@@ -40,10 +41,6 @@ local function plain(c)
         and (c.block_q == 32 or c.block_q == 64)
 end
 local plain_only = "tried only with lds_layout=padded, prefetch=off, q_in=shared, exact=off, block_q=32 or 64"
-
-local function refuse(format, ...)
-    return false, string.format(format, ...)
-end
 
 -- A corner of the space where the fragments template serves the problem: its instructions do two to thirty times the products in
 -- the same time, so a few candidates are enough to compare with, and for whoever names this template.
@@ -194,15 +191,6 @@ space.constraints = {
       end },
 }
 
-local function allowed(c, p, t)
-    for _, constraint in ipairs(space.constraints) do
-        if not constraint.check(c, p, t) then
-            return false
-        end
-    end
-    return true
-end
-
 -- Shapes from most to least wanted: {block_q, block_k, threads, tile_q, tile_k}. The first that fits wins.
 -- what serves several problems best on an H200 (docs/measurements.md), for heads of up to 64 and of up to 128
 local prefill_nvidia_64, prefill_nvidia_128 = { { 64, 32, 128, 4, 4 } }, { { 64, 128, 256, 4, 8 } }
@@ -263,7 +251,7 @@ function space.default(p, t)
                             lds_layout = index % 2 == 0 and "padded" or "xor", q_in = "shared", block_q = entry[1],
                             block_k = entry[2], threads = entry[3], tile_q = entry[4], tile_k = entry[5],
                         }
-                        if allowed(wanted, p, t) and derive(wanted, p, t).registers <= registers then
+                        if common.allowed(space.constraints, wanted, p, t) and derive(wanted, p, t).registers <= registers then
                             return wanted
                         end
                     end
