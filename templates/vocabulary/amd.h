@@ -365,12 +365,17 @@ struct async_copies {
     ((void)(copies), __builtin_amdgcn_global_load_lds((__attribute__((address_space(1))) void *)(from), \
                                                       (__attribute__((address_space(3))) void *)(to), bytes, 0, 0))
 #else /* a compiler without the builtin knows the instruction; its own counting of loads in flight stays on the safe side */
+#if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)
+#define COPY_DIRECT_LOAD "global_load_lds_dword %1, off"
+#else
+#define COPY_DIRECT_LOAD "global_load_dword %1, off lds"
+#endif
 #define copy_direct(copies, bytes, to, from) copy_direct_now<bytes>(copies, to, from)
 template <int BYTES> device_function void copy_direct_now(async_copies &, void *to, const void *from)
 {
     static_assert(BYTES == 4, "copy_direct: 4 bytes a lane");
     const u32 offset = (u32)(u64)(__attribute__((address_space(3))) void *)to;
-    asm volatile("s_mov_b32 m0, %0\n\ts_nop 0\n\tglobal_load_dword %1, off lds" ::"s"(
+    asm volatile("s_mov_b32 m0, %0\n\ts_nop 0\n\t" COPY_DIRECT_LOAD ::"s"(
                      __builtin_amdgcn_readfirstlane((int)offset)),
                  "v"(from)
                  : "memory");
