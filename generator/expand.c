@@ -137,7 +137,6 @@ static void append_vocabulary(lua_State *L, struct generator *generator, int t, 
 struct expanding {
     struct call call;
     struct expansion *expansion;
-    struct buffer reason;
     json_t *launch;
 };
 
@@ -196,11 +195,7 @@ static int expand(lua_State *L)
     struct expanding *expanding = lua_touserdata(L, 1);
     struct call *call = &expanding->call;
     struct expansion *expansion = expanding->expansion;
-    if (!template_supports(L, call->generator, call->family, call->of, call->problem, call->target,
-                           &expanding->reason)) {
-        sandbox_raise(L, ATTUNE_UNSUPPORTED, "%s/%s: %s", call->family->name, call->of->name,
-                      buffer_string(&expanding->reason));
-    }
+    template_require(L, call);
     push_problem(L, call->generator, call->problem);
     push_target(L, call->generator, call->target);
     int t = lua_gettop(L), p = t - 1, d = t + 1;
@@ -224,7 +219,7 @@ attune_status candidate_expand(struct generator *generator, const struct candida
 {
     struct family *family;
     struct kernel_template *of;
-    struct expanding expanding = {.expansion = expansion, .reason = BUFFER_INIT};
+    struct expanding expanding = {.expansion = expansion};
     buffer_clear(&expansion->shown);
     buffer_clear(&expansion->keyed);
     buffer_clear(&expansion->compile);
@@ -263,7 +258,6 @@ attune_status candidate_expand(struct generator *generator, const struct candida
         status = append_keyed(expansion, head_bytes, error);
     }
     json_decref(expanding.launch);
-    buffer_free(&expanding.reason);
     if (status != ATTUNE_OK) {
         buffer_clear(&expansion->shown);
         buffer_clear(&expansion->keyed);

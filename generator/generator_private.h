@@ -137,6 +137,8 @@ void push_json(lua_State *L, const json_t *value);
 enum { VALUE_JSON_MAX = 16384 };
 json_t *value_to_json(lua_State *L, int index);
 
+struct call;
+
 /* ---- points ---- */
 /* checks names, completeness and domains; does not look at constraints */
 attune_status point_of_candidate(const struct candidate *candidate, const struct family *family,
@@ -150,6 +152,8 @@ void point_default(lua_State *L, struct generator *generator, const struct famil
 bool template_supports(lua_State *L, struct generator *generator, const struct family *family,
                        const struct kernel_template *of, const struct problem *problem, const struct target *target,
                        struct buffer *reason);
+/* raises ATTUNE_UNSUPPORTED with supports()' reason where the template does not serve the call's problem; inside */
+void template_require(lua_State *L, const struct call *call);
 /* runs constraint `index` on generator->point with p and t at those stack places; on false the reason is on the stack's
  * top. inside */
 bool constraint_holds(lua_State *L, struct generator *generator, const struct family *family, int index, int p, int t);

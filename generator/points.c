@@ -149,9 +149,10 @@ static bool read_verdict(lua_State *L, const struct family *family, const struct
     return false;
 }
 
-bool template_supports(lua_State *L, struct generator *generator, const struct family *family,
-                       const struct kernel_template *of, const struct problem *problem, const struct target *target,
-                       struct buffer *reason)
+/* supports(p, t); on false its reason is on the stack */
+static bool supports_verdict(lua_State *L, struct generator *generator, const struct family *family,
+                             const struct kernel_template *of, const struct problem *problem,
+                             const struct target *target)
 {
     if (of->supports == LUA_NOREF) {
         return true;
@@ -161,12 +162,26 @@ bool template_supports(lua_State *L, struct generator *generator, const struct f
     push_problem(L, generator, problem);
     push_target(L, generator, target);
     lua_call(L, 2, 2);
-    if (read_verdict(L, family, of, "supports()")) {
+    return read_verdict(L, family, of, "supports()");
+}
+
+bool template_supports(lua_State *L, struct generator *generator, const struct family *family,
+                       const struct kernel_template *of, const struct problem *problem, const struct target *target,
+                       struct buffer *reason)
+{
+    if (supports_verdict(L, generator, family, of, problem, target)) {
         return true;
     }
     buffer_text(reason, lua_tostring(L, -1));
     lua_pop(L, 1);
     return false;
+}
+
+void template_require(lua_State *L, const struct call *call)
+{
+    if (!supports_verdict(L, call->generator, call->family, call->of, call->problem, call->target)) {
+        sandbox_raise(L, ATTUNE_UNSUPPORTED, "%s/%s: %s", call->family->name, call->of->name, lua_tostring(L, -1));
+    }
 }
 
 bool constraint_holds(lua_State *L, struct generator *generator, const struct family *family, int index, int p, int t)
@@ -215,10 +230,7 @@ static attune_status refuse_other_family(const struct problem *problem, const ch
 static int check_point(lua_State *L)
 {
     struct call *call = lua_touserdata(L, 1);
-    struct buffer *reason = call->result;
-    if (!template_supports(L, call->generator, call->family, call->of, call->problem, call->target, reason)) {
-        sandbox_raise(L, ATTUNE_UNSUPPORTED, "%s/%s: %s", call->family->name, call->of->name, buffer_string(reason));
-    }
+    template_require(L, call);
     push_problem(L, call->generator, call->problem);
     push_target(L, call->generator, call->target);
     point_check(L, call->generator, call->family, lua_gettop(L) - 1, lua_gettop(L));
@@ -230,7 +242,6 @@ attune_status candidate_check(struct generator *generator, const struct candidat
 {
     struct family *family;
     struct kernel_template *of;
-    struct buffer reason = BUFFER_INIT;
     attune_status status = family_find(generator, candidate->family, &family, error);
     if (status == ATTUNE_OK) {
         status = refuse_other_family(problem, family->name, error);
@@ -242,11 +253,10 @@ attune_status candidate_check(struct generator *generator, const struct candidat
         status = point_of_candidate(candidate, family, of, &generator->point, error);
     }
     if (status == ATTUNE_OK) {
-        struct call call = {generator, family, of, problem, target, &reason, error};
+        struct call call = {generator, family, of, problem, target, NULL, error};
         generator->importing = family;
         status = sandbox_protect(&generator->sandbox, check_point, &call, error);
     }
-    buffer_free(&reason);
     return status;
 }
 
@@ -296,9 +306,11 @@ attune_status candidate_default(struct generator *generator, const struct proble
     return status;
 }
 
+/* A template's default is asked for only where it serves the problem: elsewhere default() has nothing to go by. */
 static int default_of_template(lua_State *L)
 {
     struct call *call = lua_touserdata(L, 1);
+    template_require(L, call);
     point_default(L, call->generator, call->family, call->of, call->problem, call->target, call->result);
     return 0;
 }

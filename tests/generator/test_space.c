@@ -117,6 +117,69 @@ static void an_option_nobody_serves_is_refused_by_name(void **state)
     generator_destroy(toy.generator);
 }
 
+/* default() may count on supports(): where that says no it is not asked, however the template is named */
+static void a_template_named_where_it_does_not_serve_gives_its_reason(void **state)
+{
+    (void)state;
+    static const char family[] =
+        "return { name = 'fragile.scale', templates = { { name = 'plain', file = 'fragile.hip',\n"
+        "  supports = function(p, t) if t.name == 'host' then return false, 'the host has no forms' end return true "
+        "end,\n"
+        "  parameters = { { name = 'form', doc = 'd', values = { 'wide' } }, { name = 'threads', doc = 'd', values = { "
+        "64 } } },\n"
+        "  default = function(p, t) return { form = ({ gfx906 = { name = 'wide' } })[t.name].name, threads = 64 } "
+        "end,\n"
+        "  launch = function() return {} end } },\n"
+        "  fields = { { name = 'count', kind = 'integer', role = 'size', required = true, always = true, min = 1, max "
+        "= 9 } } }\n";
+    char folder[4096];
+    struct toy toy = {0};
+    assert_int_equal(folder_temporary(folder, sizeof folder, &toy.error), ATTUNE_OK);
+    put_file(folder, "fragile.lua", family);
+    put_file(folder, "fragile.hip", "");
+    toy.generator = open_generator(folder);
+    toy_setup(toy.generator, "fragile.scale count=1", "gfx906", &toy.problem, &toy.target);
+    assert_parses(&toy, "fragile.scale/plain", "fragile.scale/plain form=wide threads=64");
+    assert_int_equal(target_parse("host", &toy.target, &toy.error), ATTUNE_OK);
+    assert_parse_fails(&toy, "fragile.scale/plain", ATTUNE_UNSUPPORTED, "fragile.scale/plain: the host has no forms");
+    assert_parse_fails(&toy, "fragile.scale/plain threads=64", ATTUNE_UNSUPPORTED, "the host has no forms");
+    generator_destroy(toy.generator);
+    folder_remove(folder);
+}
+
+/* both templates of attention.forward, on targets with each kind of instruction and without any: a default that passes,
+ * or the reason; never an error of Lua's */
+static void every_template_has_a_default_or_a_reason(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"host", "gfx900", "gfx906", "gfx90a", "gfx1030", "sm_75"};
+    static const char *const problems[] = {"dtype=f16 seqlen_q=96",  "dtype=bf16 seqlen_q=96",
+                                           "dtype=f32 seqlen_q=96",  "dtype=f16 k_dtype=f32 seqlen_q=96",
+                                           "dtype=e4m3 seqlen_q=96", "dtype=f16 seqlen_q=1"};
+    static const char *const templates[] = {"attention.forward/fragments", "attention.forward/portable"};
+    enum { TARGETS = sizeof targets / sizeof *targets, PROBLEMS = sizeof problems / sizeof *problems };
+    struct toy toy = {.generator = open_generator("")};
+    for (int i = 0; i < TARGETS * PROBLEMS * 2; i++) {
+        char text[256];
+        struct candidate candidate;
+        const char *of = templates[i % 2], *target = targets[i / 2 / PROBLEMS];
+        snprintf(text, sizeof text, "attention.forward heads=2 head_dim=64 %s", problems[i / 2 % PROBLEMS]);
+        toy_setup(toy.generator, text, target, &toy.problem, &toy.target);
+        attune_status status = candidate_parse(toy.generator, of, &toy.problem, &toy.target, &candidate, &toy.error);
+        if (status == ATTUNE_OK) {
+            assert_int_equal(candidate_check(toy.generator, &candidate, &toy.problem, &toy.target, &toy.error),
+                             ATTUNE_OK);
+        } else if (status != ATTUNE_UNSUPPORTED || strncmp(toy.error.message, of, strlen(of)) != 0) {
+            fail_msg("%s on %s, %s: %s", of, target, text, toy.error.message);
+        }
+    }
+    toy_setup(toy.generator, "attention.forward heads=2 dtype=bf16 seqlen_q=96 head_dim=64", "gfx906", &toy.problem,
+              &toy.target);
+    assert_parse_fails(&toy, "attention.forward/fragments", ATTUNE_UNSUPPORTED,
+                       "gfx906 has neither matrix instructions nor dot2 for bf16: the portable template serves it");
+    generator_destroy(toy.generator);
+}
+
 /* every combination of values, tried one by one */
 static int count_by_brute_force(struct toy *toy)
 {
@@ -349,6 +412,8 @@ int main(void)
         cmocka_unit_test(candidates_are_read_from_text),
         cmocka_unit_test(a_broken_constraint_gives_its_reason_and_the_candidate),
         cmocka_unit_test(an_option_nobody_serves_is_refused_by_name),
+        cmocka_unit_test(a_template_named_where_it_does_not_serve_gives_its_reason),
+        cmocka_unit_test(every_template_has_a_default_or_a_reason),
         cmocka_unit_test(the_walk_finds_what_brute_force_finds),
         cmocka_unit_test(a_cover_has_every_live_pair),
         cmocka_unit_test(the_report_tells_live_and_dead_values_with_reasons),
