@@ -377,6 +377,25 @@ void folder_sweep(const char *path, int64_t older_than_seconds)
     closedir(stream);
 }
 
+/* opens a folder of ours for removing what it holds, whatever it permits us now; never follows a link; -1: it is none
+ */
+static int open_to_empty(int at, const char *name)
+{
+    struct stat facts;
+    char self[64];
+    int place = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (place < 0) {
+        return -1;
+    }
+    if (fstat(place, &facts) == 0 && (facts.st_mode & S_IRWXU) != S_IRWXU) {
+        snprintf(self, sizeof self, "/proc/self/fd/%d", place);
+        chmod(self, S_IRWXU);
+    }
+    int folder = openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    close(place);
+    return folder;
+}
+
 /* takes the descriptor; what cannot be removed is left behind */
 static void remove_contents(int folder)
 {
@@ -392,7 +411,7 @@ static void remove_contents(int folder)
         if (unlinkat(folder, entry->d_name, 0) == 0) {
             continue;
         }
-        int inner = openat(folder, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int inner = open_to_empty(folder, entry->d_name);
         if (inner >= 0) {
             remove_contents(inner);
             unlinkat(folder, entry->d_name, AT_REMOVEDIR);
@@ -403,10 +422,12 @@ static void remove_contents(int folder)
 
 void folder_remove(const char *path)
 {
-    int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int folder = open_to_empty(AT_FDCWD, path);
     if (folder >= 0) {
         remove_contents(folder);
         rmdir(path);
+    } else {
+        unlink(path); /* a link or a file that took its place */
     }
 }
 

@@ -74,7 +74,8 @@ attune_status folder_check_links(const char *path, struct error *error);
 /* A fresh private folder, attune-XXXXXX (the caller removes it; of killed callers it goes after a day), under $TMPDIR,
  * else /tmp, else /var/tmp, else $HOME; the message names TMPDIR when all fail */
 attune_status folder_temporary(char *path, size_t bytes, struct error *error);
-void folder_remove(const char *path); /* recursively, never following links */
+/* recursively, never following links; of what took the folder's place, a link or a file, the name goes. */
+void folder_remove(const char *path);
 
 /* join with one slash; ATTUNE_INVALID when longer than bytes */
 attune_status path_join(char *path, size_t bytes, const char *folder, const char *name, struct error *error);

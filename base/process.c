@@ -140,11 +140,14 @@ static bool has_ended(pid_t pid)
 }
 
 /* false: it ended and its status went elsewhere */
-static bool reap(pid_t pid, int *status)
+static bool reap(pid_t pid, const struct process_guard *guard, int *status)
 {
     pid_t got;
     *status = 0;
     kill(-pid, SIGKILL);
+    if (guard != NULL) {
+        *guard->group = 0; /* the number may soon be another group's */
+    }
     while ((got = waitpid(pid, status, 0)) < 0 && errno == EINTR) {
     }
     return got == pid;
@@ -250,7 +253,7 @@ attune_status process_run(const struct process_options *options, struct process_
         status = run_step(&run, error);
     }
     int fate;
-    bool known = reap(run.child.pid, &fate);
+    bool known = reap(run.child.pid, options->guard, &fate);
     /* what is still in the pipes; their other ends are gone with the group, or held by a daemon we do not wait for */
     if (run.child.output >= 0) {
         drain(run.child.output, &result->output, run.limit, options->keep_end);
@@ -307,7 +310,7 @@ void process_kill(struct process *process)
 {
     if (process->pid > 0) {
         int fate;
-        (void)reap(process->pid, &fate);
+        (void)reap(process->pid, NULL, &fate);
         close_file(&process->to_child);
         close_file(&process->from_child);
         close_file(&process->errors);

@@ -3,9 +3,10 @@
  * A child gets its own process group (killed whole), descriptors 0 to 2 only, default signal dispositions, no core
  * dumps.
  *
- * Children do not outlive us. process_run's are killed by the kernel when the calling thread dies. That mechanism
- * watches the thread, not the process, so it would end a long-lived child with the thread that happened to start it; a
- * child of process_start must end itself when its stdin closes (POLLHUP), which our death brings about.
+ * Children do not outlive us. process_run's are killed by the kernel when the calling thread dies, and what they
+ * started by a guard where the caller has one. The kernel's mechanism watches the thread, not the process, so it would
+ * end a long-lived child with the thread that happened to start it; a child of process_start must end itself when its
+ * stdin closes (POLLHUP), which our death brings about.
  */
 #ifndef BASE_PROCESS_H
 #define BASE_PROCESS_H
@@ -29,6 +30,7 @@ struct process_options {
     uint64_t file_bytes; /* RLIMIT_FSIZE for the child; 0: none */
     size_t output_limit; /* bytes kept of each stream; the rest is drained and dropped; 0: 1 MiB */
     bool keep_end;       /* of more than that, keep the end (half the limit at least) and not the start */
+    const struct process_guard *guard; /* told of the child's group while it lives; may be NULL */
 };
 
 struct process_result {
@@ -44,6 +46,15 @@ struct process_result {
 attune_status process_run(const struct process_options *options, struct process_result *result, struct error *error);
 void process_result_free(struct process_result *result);
 
+/* A process beside us that, when the calling thread ends before process_guard_end, however it ends, kills the group
+ * that runs under it and removes the folder, unless that is NULL. */
+struct process_guard {
+    pid_t pid;
+    volatile pid_t *group; /* shared with it; 0: none */
+};
+attune_status process_guard_start(const char *folder, struct process_guard *guard, struct error *error);
+void process_guard_end(struct process_guard *guard); /* safe twice, and on one of zeros */
+
 /* A long-lived child with pipes on stdin and stdout (stderr goes to a pipe the caller drains with process_errors). */
 struct process {
     pid_t pid;
@@ -53,7 +64,7 @@ struct process {
     struct buffer kept; /* stderr drained while reading and writing, so that a talkative child cannot block; bounded */
 };
 
-/* options' input, seconds, rss_bytes, output_limit and keep_end are process_run's alone */
+/* options' input, seconds, rss_bytes, output_limit, keep_end and guard are process_run's alone */
 attune_status process_start(const struct process_options *options, struct process *process, struct error *error);
 void process_kill(struct process *process); /* kills the group, reaps, closes; safe twice */
 /* reads exactly/writes exactly n bytes before `deadline` (CLOCK_MONOTONIC seconds; 0: none). ATTUNE_TIMEOUT;

@@ -171,7 +171,8 @@ struct plan {
     uint64_t file_bytes;
     bool die_with_thread;
     pid_t parent;
-    int files[4]; /* become 0 to 3 */
+    volatile pid_t *group; /* of a guard */
+    int files[4];          /* become 0 to 3 */
 };
 
 static _Noreturn void report_and_exit(int reason)
@@ -185,6 +186,9 @@ static _Noreturn void report_and_exit(int reason)
 static _Noreturn void become(const struct plan *plan)
 {
     setpgid(0, 0);
+    if (plan->group != NULL) { /* before it can start anything */
+        *plan->group = getpid();
+    }
     for (int i = 0; i < STATUS_FILE; i++) {
         if (dup2(plan->files[i], i) < 0) {
             _exit(127);
@@ -288,7 +292,8 @@ attune_status process_spawn(const struct process_options *options, bool with_inp
     struct plan plan = {.directory = options->directory,
                         .file_bytes = options->file_bytes,
                         .die_with_thread = die_with_thread,
-                        .parent = getpid()};
+                        .parent = getpid(),
+                        .group = die_with_thread && options->guard ? options->guard->group : NULL};
     *spawned = (struct spawned){.pid = 0, .input = -1, .output = -1, .errors = -1};
     attune_status status = program_find(options->argv[0], path, sizeof path, error);
     if (status != ATTUNE_OK) {

@@ -197,17 +197,24 @@ static attune_status check_launch(const struct runner *runner, const struct driv
 static attune_status launch_in_folder(struct runner *runner, const struct driver_launch *launch, struct error *error)
 {
     struct launch_buffers buffers = {0};
+    struct process_guard guard = {0};
     char folder[512];
     attune_status status = folder_temporary(folder, sizeof folder, error);
     if (status != ATTUNE_OK) {
         return status;
     }
     buffers.allocation = calloc((size_t)launch->pointer_count + 1, sizeof *buffers.allocation);
-    status = buffers.allocation != NULL ? runner_write_folder(runner, folder, launch, &buffers, error)
-                                        : error_no_memory(error);
+    status = buffers.allocation != NULL ? ATTUNE_OK : error_no_memory(error);
     if (status == ATTUNE_OK) {
-        status = runner_run_folder(runner, folder, &buffers, error);
+        status = process_guard_start(runner->keep_folders ? NULL : folder, &guard, error);
     }
+    if (status == ATTUNE_OK) {
+        status = runner_write_folder(runner, folder, launch, &buffers, error);
+    }
+    if (status == ATTUNE_OK) {
+        status = runner_run_folder(runner, folder, &guard, &buffers, error);
+    }
+    process_guard_end(&guard);
     if (runner->keep_folders) {
         tell_line("%s: the launch is kept in %s", runner->table.name, folder);
     } else {

@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/codeobject.h"
+#include "base/process.h"
 #include "runtime/runner.h"
 
 #include <pthread.h>
@@ -42,8 +43,9 @@ attune_status runner_write_folder(const struct runner *runner, const char *folde
 attune_status runner_read_folder(struct runner *runner, const char *folder, const struct launch_buffers *buffers,
                                  struct error *error);
 
-/* runner_program.c: the program on a written folder, then the buffers read back; its words are in every error */
-attune_status runner_run_folder(struct runner *runner, const char *folder, const struct launch_buffers *buffers,
-                                struct error *error);
+/* runner_program.c: the program on a written folder, then the buffers read back; its words are in every error. The
+ * guard is the folder's. */
+attune_status runner_run_folder(struct runner *runner, const char *folder, const struct process_guard *guard,
+                                const struct launch_buffers *buffers, struct error *error);
 
 #endif

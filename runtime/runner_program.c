@@ -4,9 +4,10 @@
 #include "base/process.h"
 #include "runtime/runner_private.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 enum { REPORT_BYTES = 2500, REPORT_LINES = 24, REPORT_LINE_BYTES = 240 };
 
@@ -14,13 +15,20 @@ enum { REPORT_BYTES = 2500, REPORT_LINES = 24, REPORT_LINE_BYTES = 240 };
 static attune_status check_done(const char *folder, struct error *error)
 {
     char path[1024];
+    struct stat facts;
     attune_status status = path_join(path, sizeof path, folder, RUNNER_DONE, error);
-    if (status == ATTUNE_OK && access(path, F_OK) != 0) {
-        return error_set(error, ATTUNE_DEVICE_FAILED,
-                         "it did not say that it ran the kernel: its last act must be an empty file %s in the folder",
-                         RUNNER_DONE);
+    if (status != ATTUNE_OK || lstat(path, &facts) == 0) {
+        return status;
     }
-    return status;
+    if (errno != ENOENT && errno != ENOTDIR) {
+        error_errno(error, errno, "its file %s cannot be looked for: the folder must stay ours to read and write",
+                    RUNNER_DONE);
+    } else {
+        error_set(error, ATTUNE_DEVICE_FAILED,
+                  "it did not say that it ran the kernel: its last act must be an empty file %s in the folder",
+                  RUNNER_DONE);
+    }
+    return ATTUNE_DEVICE_FAILED;
 }
 
 static size_t without_trailing_blanks(const char *text, size_t length)
@@ -87,8 +95,8 @@ static void sanitizer_variable(char *text, size_t bytes, const char *name, const
     snprintf(text, bytes, "%s=%s%s%s", name, ours, theirs && theirs[0] ? ":" : "", theirs ? theirs : "");
 }
 
-static attune_status run_sanitizer(const struct runner *runner, const char *folder, bool fixed_addresses,
-                                   struct process_result *result, struct error *error)
+static attune_status run_sanitizer(const struct runner *runner, const char *folder, const struct process_guard *guard,
+                                   bool fixed_addresses, struct process_result *result, struct error *error)
 {
     char address[1024], undefined[1024], thread[1024];
     sanitizer_variable(address, sizeof address, "ASAN_OPTIONS",
@@ -104,25 +112,26 @@ static attune_status run_sanitizer(const struct runner *runner, const char *fold
         .argv = fixed_addresses ? fixed : plain,
         .environment = environment,
         .seconds = runner->seconds,
+        .guard = guard,
     };
     return process_run(&options, result, error);
 }
 
-static attune_status run_program(const struct runner *runner, const char *folder, struct process_result *result,
-                                 struct error *error)
+static attune_status run_program(const struct runner *runner, const char *folder, const struct process_guard *guard,
+                                 struct process_result *result, struct error *error)
 {
     if (runner->simulates) {
         const char *words[] = {runner->program, folder, NULL};
-        struct process_options options = {.argv = words, .seconds = runner->seconds, .keep_end = true};
+        struct process_options options = {.argv = words, .seconds = runner->seconds, .keep_end = true, .guard = guard};
         return process_run(&options, result, error);
     }
-    attune_status status = run_sanitizer(runner, folder, false, result, error);
+    attune_status status = run_sanitizer(runner, folder, guard, false, result, error);
     /* ThreadSanitizer of older compilers cannot live with the address randomisation of newer kernels */
     if (status == ATTUNE_OK && result->exit_code != 0 &&
         strstr(buffer_string(&result->errors), "unexpected memory mapping") != NULL) {
         process_result_free(result);
         memset(result, 0, sizeof *result);
-        status = run_sanitizer(runner, folder, true, result, error);
+        status = run_sanitizer(runner, folder, guard, true, result, error);
     }
     return status;
 }
@@ -179,11 +188,11 @@ static attune_status check_folder(struct runner *runner, const char *folder, con
     return blame(runner, result, status, what, error);
 }
 
-attune_status runner_run_folder(struct runner *runner, const char *folder, const struct launch_buffers *buffers,
-                                struct error *error)
+attune_status runner_run_folder(struct runner *runner, const char *folder, const struct process_guard *guard,
+                                const struct launch_buffers *buffers, struct error *error)
 {
     struct process_result result = {0};
-    attune_status status = run_program(runner, folder, &result, error);
+    attune_status status = run_program(runner, folder, guard, &result, error);
     if (status == ATTUNE_TIMEOUT) {
         char what[64];
         snprintf(what, sizeof what, "did not end within %g seconds", runner->seconds);

@@ -62,6 +62,14 @@ bool kit_left_nothing(void)
     return kit_files(kit_path("tmp dir")) == 0;
 }
 
+void kit_open_to_others(bool open)
+{
+    assert_int_equal(chmod(folder, open ? 0711 : 0700), 0);
+    assert_int_equal(chmod(place, open ? 0711 : 0700), 0);
+    assert_int_equal(chmod(kit_path("tmp dir"), open ? 01777 : 0700), 0);
+    assert_int_equal(chmod(getenv("ATTUNE_SIMULATOR"), open ? 0755 : 0700), 0);
+}
+
 void kit_simulate(const char *name, const char *text)
 {
     const char *path = kit_path(name);

@@ -22,6 +22,9 @@ const char *kit_path(const char *name); /* a path in the private folder; valid f
 int kit_files(const char *folder);      /* how many entries a folder has */
 bool kit_left_nothing(void);            /* TMPDIR is empty */
 
+/* may other users reach TMPDIR, make folders there and run simulators? No, until it is said */
+void kit_open_to_others(bool open);
+
 /* writes an executable script, whose first argument is the folder, and makes it the simulator */
 void kit_simulate(const char *name, const char *text);
 const struct driver *kit_driver(const char *device);

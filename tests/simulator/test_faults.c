@@ -7,10 +7,12 @@
 
 #include <jansson.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -199,6 +201,94 @@ static void hanging_simulator_is_ended_with_all_that_it_started(void **state)
     kit_end(&launch);
 }
 
+static pid_t number_in(const char *path)
+{
+    struct buffer number = BUFFER_INIT;
+    pid_t found = 0;
+    for (int i = 0; i < 1000 && found == 0; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        buffer_clear(&number);
+        found = file_read(path, 100, &number, NULL) == ATTUNE_OK ? (pid_t)atoi(buffer_string(&number)) : 0;
+    }
+    buffer_free(&number);
+    return found;
+}
+
+/* whatever ends us, also where nothing of ours can run any more: the simulator's own children and the folder go */
+static void simulator_and_folder_end_with_us(void **state)
+{
+    (void)state;
+    static const int signals[] = {SIGINT, SIGTERM, SIGKILL};
+    setenv("SEEN", kit_path("grandchild"), 1);
+    kit_simulate("starts others", "sh -c 'echo $$ > \"$SEEN.new\"; mv \"$SEEN.new\" \"$SEEN\"; exec sleep 1000'" DONE);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        unlink(kit_path("grandchild"));
+        pid_t child = fork();
+        if (child == 0) {
+            struct kit_launch launch;
+            struct error error = {0};
+            kit_begin(&launch, kit_driver(KIT_DEVICE));
+            kit_run(&launch, &error);
+            _exit(0);
+        }
+        pid_t grandchild = number_in(kit_path("grandchild"));
+        assert_true(grandchild > 1);
+        assert_int_equal(kit_files(kit_path("tmp dir")), 1);
+        int fate;
+        assert_int_equal(kill(child, signals[i]), 0);
+        assert_int_equal(waitpid(child, &fate, 0), child);
+        assert_true(WIFSIGNALED(fate) && WTERMSIG(fate) == signals[i]);
+        assert_true(is_gone(grandchild));
+        for (int wait = 0; wait < 500 && !kit_left_nothing(); wait++) {
+            nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        }
+        assert_true(kit_left_nothing());
+    }
+}
+
+static void folder_that_was_replaced_by_a_link_goes(void **state)
+{
+    (void)state;
+    struct kit_launch launch;
+    struct error error = {0};
+    setenv("SEEN", kit_path("moved"), 1);
+    kit_simulate("leaves a link", "mv \"$1\" \"$SEEN\" && ln -s \"$SEEN\" \"$1\"" DONE "rm -r \"$SEEN\"");
+    kit_begin(&launch, kit_driver(KIT_DEVICE));
+    assert_int_equal(kit_run(&launch, &error), ATTUNE_DEVICE_FAILED);
+    assert_true(kit_left_nothing());
+    kit_end(&launch);
+}
+
+/* root is refused nothing, so that this is somebody else's launch then */
+static void folder_that_was_closed_is_told_and_goes(void **state)
+{
+    (void)state;
+    struct kit_launch launch;
+    struct error error = {0};
+    int fate;
+    kit_simulate("closes it",
+                 "mkdir \"$1/within\"; : > \"$1/within/file\"; chmod 0 \"$1/within\"" DONE "chmod 0 \"$1\"");
+    kit_begin(&launch, kit_driver(KIT_DEVICE));
+    kit_open_to_others(true);
+    pid_t child = fork();
+    if (child == 0) {
+        if (geteuid() == 0 && setuid(65534) != 0) {
+            _exit(1);
+        }
+        attune_status status = kit_run(&launch, &error);
+        fprintf(stderr, "%s\n", error.message);
+        bool told = strstr(error.message, "file done cannot be looked for: the folder must stay ours") != NULL &&
+                    strstr(error.message, "Permission denied") != NULL;
+        _exit(status != ATTUNE_DEVICE_FAILED ? 2 : told ? 0 : 3);
+    }
+    assert_int_equal(waitpid(child, &fate, 0), child);
+    kit_open_to_others(false);
+    assert_true(WIFEXITED(fate));
+    assert_int_equal(WEXITSTATUS(fate), 0);
+    assert_true(kit_left_nothing());
+    kit_end(&launch);
+}
+
 /* as a full disk does, a limit on files stops the writing half-way */
 static void folder_that_cannot_be_written_is_an_error_and_goes(void **state)
 {
@@ -346,6 +436,9 @@ int main(void)
         cmocka_unit_test(faults_of_a_simulator_are_told_in_its_own_words),
         cmocka_unit_test(last_line_of_a_short_report_comes_first),
         cmocka_unit_test(hanging_simulator_is_ended_with_all_that_it_started),
+        cmocka_unit_test(simulator_and_folder_end_with_us),
+        cmocka_unit_test(folder_that_was_replaced_by_a_link_goes),
+        cmocka_unit_test(folder_that_was_closed_is_told_and_goes),
         cmocka_unit_test(folder_that_cannot_be_written_is_an_error_and_goes),
         cmocka_unit_test(pointers_belong_to_live_memory),
         cmocka_unit_test(code_that_the_device_cannot_take_is_refused_when_loaded),
