@@ -109,7 +109,25 @@ void push_problem(lua_State *L, struct generator *generator, const struct proble
 
 /* ---- t ---- */
 
-/* load_own(name): what generator/lua/NAME.lua returns; each file gets load_own itself as its argument */
+/* keys_of(t): the texts among a table's keys, in no order. Facts are checked with it; templates have nothing like it,
+ * since what they make must not depend on an order */
+static int keys_of(lua_State *L)
+{
+    lua_Integer count = 0;
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_newtable(L);
+    lua_pushnil(L);
+    while (lua_next(L, 1) != 0) {
+        lua_pop(L, 1);
+        if (lua_type(L, -1) == LUA_TSTRING) {
+            lua_pushvalue(L, -1);
+            lua_rawseti(L, 2, ++count);
+        }
+    }
+    return 1;
+}
+
+/* load_own(name): what generator/lua/NAME.lua returns; each file gets load_own itself and keys_of as its arguments */
 static int load_own(lua_State *L)
 {
     char name[128];
@@ -125,7 +143,8 @@ static int load_own(lua_State *L)
     snprintf(path, sizeof path, "generator/lua/%s", name);
     sandbox_load(L, (const char *)file->bytes, file->length, path);
     lua_pushcfunction(L, load_own);
-    lua_call(L, 1, 1);
+    lua_pushcfunction(L, keys_of);
+    lua_call(L, 2, 1);
     return 1;
 }
 

@@ -12,7 +12,7 @@
 -- Beside the columns a row has name, vendor, vocabulary, maker, emulates, generation, and the function
 --   waves_per_simd(registers, accumulators)   waves that one SIMD holds of a kernel whose lanes have that many registers
 
-local load_own = ...
+local load_own, keys_of = ... -- keys_of(t): the texts among a table's keys
 local generations, lds_rules, boards = load_own("generations"), load_own("lds_rules"), load_own("boards")
 
 -- name, unit, what it is; in the order in which they are shown
@@ -114,14 +114,31 @@ local function contains(list, text)
     return false
 end
 
--- column -> { value, how, source }; a row that leaves one open, or gives one that its generation does not leave to it, is an error
+local is_column, column_names = {}, {}
+for index, column in ipairs(columns) do
+    is_column[column[1]], column_names[index] = true, column[1]
+end
+
+-- a misspelt column would be a fact that is silently left out
+local function check_columns(owner, facts)
+    for _, key in ipairs(keys_of(facts)) do
+        if not is_column[key] then
+            error("targets.lua: " .. owner .. ": there is no column " .. key .. "; columns are " .. table.concat(column_names, ", "))
+        end
+    end
+end
+
+-- column -> { value, how, source }; a row that leaves one open, gives one that its generation does not leave to it, or one that
+-- is no column, is an error
 local function known(row)
     local name, generation = row[1], generations[row[2]]
     if not generation then
         error("targets.lua: " .. name .. " names a generation that there is none of")
     end
-    local values, left = {}, 0
+    check_columns(name, row)
+    local values = {}
     each_group(row[2], function(how, source, facts)
+        check_columns("generation " .. row[2], facts)
         for _, column in ipairs(columns) do
             if facts[column[1]] ~= nil then
                 values[column[1]] = { facts[column[1]], how, source }
@@ -139,7 +156,6 @@ local function known(row)
                 error("targets.lua: " .. name .. ": " .. key .. " does not vary in generation " .. row[2])
             end
             values[key] = { row[key], value[2], value[3] }
-            left = left + 1
         end
     end
     return values
@@ -150,6 +166,7 @@ for index, row in ipairs(rows) do
     if entries[row[1]] then
         error("targets.lua: two rows for " .. row[1])
     end
+    known(row)
     names[index] = row[1]
     entries[row[1]] = row
 end

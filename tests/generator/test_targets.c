@@ -366,13 +366,18 @@ static int load_from_source(lua_State *L)
         return lua_error(L);
     }
     lua_pushcfunction(L, load_from_source);
-    lua_call(L, 1, 1);
+    int keys = luaL_dostring(L, "return function(t) local list = {} for key in pairs(t) do "
+                                "list[#list + 1] = type(key) == 'string' and key or nil end return list end");
+    if (keys != LUA_OK) {
+        return lua_error(L);
+    }
+    lua_call(L, 2, 1);
     return 1;
 }
 
 /* wave, matrix and generation of a target by a table whose row list has `row` in place of `line`; false: no such
  * target, with "", or the table is refused, with the message */
-static bool try_table(const char *line, const char *row, const char *target, char text[512])
+static bool try_table(const char *line, const char *row, const char *target, char text[1024])
 {
     struct error error = {.message = ""};
     struct buffer source = BUFFER_INIT, changed = BUFFER_INIT;
@@ -400,9 +405,9 @@ static bool try_table(const char *line, const char *row, const char *target, cha
         lua_getfield(L, -1, "generation");
         lua_getfield(L, -2, "matrix");
         lua_getfield(L, -3, "wave");
-        snprintf(text, 512, "%s, %s, wave of %d", lua_tostring(L, -3), lua_tostring(L, -2), (int)lua_tointeger(L, -1));
+        snprintf(text, 1024, "%s, %s, wave of %d", lua_tostring(L, -3), lua_tostring(L, -2), (int)lua_tointeger(L, -1));
     } else if (code != LUA_OK) {
-        snprintf(text, 512, "%s", lua_tostring(L, -1));
+        snprintf(text, 1024, "%s", lua_tostring(L, -1));
     }
     lua_close(L);
     buffer_free(&source);
@@ -413,7 +418,7 @@ static bool try_table(const char *line, const char *row, const char *target, cha
 static void a_target_is_one_row(void **state)
 {
     (void)state;
-    char text[512];
+    char text[1024];
     const char *row = "    { \"gfx1103\", \"rdna3\" },\n";
     assert_false(try_table(row, "", "gfx1103", text)); /* without its row nothing knows it */
     assert_string_equal(text, "");
@@ -427,6 +432,9 @@ static void a_target_is_one_row(void **state)
     assert_contains(text, "gfx1199 names a generation that there is none of");
     assert_false(try_table(row, "{ 'gfx1199', 'rdna3', wave = 64 },", "gfx1199", text));
     assert_contains(text, "gfx1199: wave does not vary in generation rdna3");
+    assert_false(try_table(row, "{ 'gfx1199', 'rdna', dto2 = yes },", "gfx1199", text));
+    assert_contains(text, "gfx1199: there is no column dto2; columns are wave, max_threads");
+    assert_contains(text, " dot2, dot2_bf16, ");
     assert_false(try_table(row, "{ 'gfx1100', 'rdna3' },", "gfx1100", text));
     assert_contains(text, "two rows for gfx1100");
 }
