@@ -39,7 +39,7 @@ end
 -- memory leave room for; and the blocks that shared memory alone does.
 function shape.residency(d, c, t)
     local nvidia = t.maker == "nvidia"
-    local by_shared = t.unit_lds_bytes // (d.shared_bytes + (nvidia and 1024 or 0)) -- NVIDIA reserves 1 KiB for each block
+    local by_shared = t.unit_lds_bytes // (d.shared_bytes + t.lds_reserved)
     if d.registers > t.registers then
         return 0, by_shared
     end

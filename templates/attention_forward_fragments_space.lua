@@ -130,8 +130,12 @@ space.constraints = {
               and p.head_dim_v % 8 == 0
           if copies and not async and not plain(c) then
               return refuse("prefetch=%s: asynchronous copies keep registers free: " .. plain_only, c.prefetch)
-          elseif c.prefetch == "off" and not copies and (c.masking ~= "peeled" or c.block_q ~= 128) then
-              return refuse("prefetch=off leaves the loads' latency open: tried only with masking=peeled, block_q=128")
+          elseif c.prefetch == "off" and not copies then
+              local more_would_fit = c.block_k > 32 or derive(c, p, t).shared_bytes * 128 // c.block_q <= t.lds_bytes
+              if c.masking ~= "peeled" or c.block_q ~= 128 and more_would_fit then
+                  return refuse("prefetch=off leaves the loads' latency open: tried only with masking=peeled and block_q=128, or block_k=32 "
+                      .. "where that takes too much shared memory")
+              end
           end
           if async or c.prefetch == "direct" then
               if form.bytes ~= element_bytes(p.k_dtype) or async and not form.transposing_loads then
@@ -192,7 +196,9 @@ space.constraints = {
           end
           if c.kv_buffers == 1 then
               local double = d.shared_bytes + math.min(d.k_stage_words, d.v_stage_words) * 4
-              if double * by_shared <= t.unit_lds_bytes and double <= t.lds_bytes then
+              -- k and v that travel together take registers for both, and the estimate is no more than that
+              local together = d.registers + (c.prefetch == "registers" and math.min(d.k_steps * 4, d.v_move_words) or 0)
+              if double * by_shared <= t.unit_lds_bytes and double <= t.lds_bytes and together <= t.registers - t.registers // 8 then
                   return refuse("one buffer for k and v: %d bytes instead of %d, but no further block fits", d.shared_bytes, double)
               end
           end
@@ -229,21 +235,54 @@ local shapes = {
     wmma_gfx12 = { { 128, 64, 256 }, { 64, 64, 128 }, { 64, 32, 128 } },
     dot2 = { { 64, 64, 256 }, { 128, 64, 512 }, { 64, 32, 256 }, { 64, 64, 128 }, { 64, 32, 128 } },
 }
-local prefetches = {
-    nvidia = { "async3", "async2", "async1", "registers", "off" },
-    amd = { "registers", "off" },
+local prefetches = { -- where no shape does with the first kinds, the last
+    nvidia = { { "async3", "async2", "async1", "registers" }, { "off" } },
+    amd = { { "registers" }, { "off" } },
 }
 
--- A default must not spill, whichever compiler makes it: registers stay free of the estimate. Dot products have been seen to need
--- what the estimate says.
+-- A default must not spill, whichever compiler makes it: registers stay free of the estimate, as many as objects of all head sizes
+-- have been seen to need.
 local function comfortable(c, p, t, least)
     local d = derive(c, p, t)
     if t.maker == "nvidia" then
-        -- one stage of long rows has its copies between the products, where all registers are taken
-        return least == 0 or d.registers <= 230 and not (c.prefetch == "async1" and d.depth_chunks > 16)
+        -- rows longer than 128 take addresses, and what travels between their products finds all registers taken
+        local long, between = d.depth_chunks > 16, c.prefetch == "async1" or c.prefetch == "registers"
+        return least == 0 or d.registers <= (long and 216 or 230) and not (long and between)
     end
     local limit = math.min(t.registers, t.unit_registers // (c.resident * t.simds * t.wave))
-    return least == 0 or d.form.multiply ~= nil or d.registers <= limit - limit // 8
+    local family, needed = d.form.family, d.registers
+    local other = c.kv_buffers == 1 and math.min(d.k_steps * 4, d.v_move_words) or 0 -- k and v in turn may overlap
+    if family == "wmma_gfx11" then -- both halves of a wave hold the operands
+        needed = needed + (c.q_in == "registers" and d.q_registers or 0) + other
+    elseif d.form.multiply then
+        local uneven = d.depth_chunks & d.depth_chunks - 1 ~= 0 and 6 or 0 -- such rows' chunks are found by multiplying
+        return least == 0 or needed + other // 2 + uneven <= limit
+    end
+    local part = family == "mfma" and t.accumulators == "shared" and 5 or 8
+    return least == 0 or needed <= limit - limit // part
+end
+
+-- the first choice of that shape, of these kinds of prefetch, that leaves registers for `least` waves or more; nil: none
+local function default_of(form, entry, kinds, least, p, t)
+    local long = math.max(p.head_dim_qk, p.head_dim_v) > 128 -- loads may have to wait for the products' registers
+    for _, prefetch in ipairs(kinds) do
+        for choice = 0, 3 do
+            for resident = 3, math.max(least, 1), -1 do
+                local wanted = {
+                    index = p.index == "wide" and "wide" or "narrow", exact = "off", multiply = form.name,
+                    prefetch = prefetch, p_in = instructions.fragment(form).route,
+                    q_in = choice % 2 == (form.family == "dot2" and 1 or 0) and "registers" or "shared",
+                    kv_buffers = 2 - choice // 2, threads = entry[3], block_q = entry[1], block_k = entry[2],
+                    lds_layout = space.default_layout(form),
+                    masking = (form.multiply or t.maker == "nvidia") and not (long and prefetch == "off") and "asked" or "peeled",
+                    resident = resident,
+                }
+                if common.allowed(space.constraints, wanted, p, t) and comfortable(wanted, p, t, least) then
+                    return wanted
+                end
+            end
+        end
+    end
 end
 
 function space.default(p, t)
@@ -254,22 +293,11 @@ function space.default(p, t)
     end
     -- first with as many waves as hide latencies, then with any
     for _, least in ipairs(t.maker == "amd" and { 2, 1, 0 } or { 1, 0 }) do
-        for _, entry in ipairs(list) do
-            for _, prefetch in ipairs(prefetches[t.maker]) do
-                for choice = 0, 3 do
-                    for resident = 3, math.max(least, 1), -1 do
-                        local wanted = {
-                            index = p.index == "wide" and "wide" or "narrow", exact = "off", multiply = form.name,
-                            prefetch = prefetch, p_in = instructions.fragment(form).route,
-                            q_in = choice % 2 == (form.family == "dot2" and 1 or 0) and "registers" or "shared",
-                            kv_buffers = 2 - choice // 2, threads = entry[3], block_q = entry[1], block_k = entry[2],
-                            lds_layout = space.default_layout(form), masking = (form.multiply or t.maker == "nvidia") and "asked" or "peeled",
-                            resident = resident,
-                        }
-                        if common.allowed(space.constraints, wanted, p, t) and comfortable(wanted, p, t, least) then
-                            return wanted
-                        end
-                    end
+        for _, kinds in ipairs(prefetches[t.maker]) do
+            for _, entry in ipairs(list) do
+                local found = default_of(form, entry, kinds, least, p, t)
+                if found then
+                    return found
                 end
             end
         end
