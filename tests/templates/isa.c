@@ -15,6 +15,7 @@ bool isa_tools_open(struct isa_tools *tools)
     struct error error = {0};
     struct generator_options options = {.template_path = ""};
     struct compiler_options compilers = {.workers = 2};
+    *tools = (struct isa_tools){0};
     if (generator_create(&options, &tools->generator, &error) != ATTUNE_OK ||
         compiler_pool_create(&compilers, &tools->pool, &error) != ATTUNE_OK) {
         print_error("%s\n", error.message);
@@ -32,8 +33,10 @@ void isa_tools_close(struct isa_tools *tools)
 static attune_status compile(const struct isa_tools *tools, const struct target *target,
                              const struct expansion *expansion, struct compile_result *result, struct error *error)
 {
-    struct compile_request request = {
-        .target = *target, .source = buffer_string(&expansion->compile), .source_bytes = expansion->compile.length};
+    struct compile_request request = {.target = *target,
+                                      .compiler = tools->compiler,
+                                      .source = buffer_string(&expansion->compile),
+                                      .source_bytes = expansion->compile.length};
     return compiler_compile(tools->pool, &request, result, error);
 }
 
@@ -85,6 +88,7 @@ bool isa_build(const struct isa_tools *tools, const char *problem_text, const ch
         fail_msg("%s on %s: %s", problem_text, target_text, error.message);
     }
     isa->launch = expansion.launch;
+    isa->bf16 = strstr(problem_text, "dtype=bf16") != NULL;
     attune_status status = compile(tools, &target, &expansion, &result, &error);
     if (status == ATTUNE_OK) {
         snprintf(isa->compiler, sizeof isa->compiler, "%s", result.compiler);
@@ -109,6 +113,16 @@ void isa_free(struct isa *isa)
     isa->report = NULL;
 }
 
+const char *isa_value(const struct isa *isa, const char *parameter)
+{
+    for (int i = 0; i < isa->candidate.parameter_count; i++) {
+        if (strcmp(isa->candidate.parameters[i].name, parameter) == 0) {
+            return isa->candidate.parameters[i].value;
+        }
+    }
+    return "";
+}
+
 static int count_between(const struct isa *isa, const char *pattern, uint64_t begin, uint64_t end)
 {
     int count = 0;
@@ -129,6 +143,21 @@ int isa_count_in_loop(const struct isa *isa, const char *pattern)
     const struct issue_report *report = isa->report;
     assert_true(report->hottest >= 0);
     return count_between(isa, pattern, report->loops[report->hottest].begin, report->loops[report->hottest].end);
+}
+
+static int count_of_type(const struct isa *isa, const char *pattern, const char *type)
+{
+    char text[64];
+    size_t before = strcspn(pattern, "%");
+    snprintf(text, sizeof text, "%.*s%s%s", (int)before, pattern, type, pattern + before + (pattern[before] == '%'));
+    return isa->report->hottest >= 0 ? isa_count_in_loop(isa, text) : isa_count(isa, text);
+}
+
+int isa_multiplies(const struct isa *isa, const char *pattern)
+{
+    bool nvidia = strncmp(isa->resources.target, "sm_", 3) == 0;
+    int bf16 = count_of_type(isa, pattern, nvidia ? ".BF16" : "bf16");
+    return isa->bf16 ? bf16 : count_of_type(isa, pattern, nvidia ? "" : "f16") - bf16;
 }
 
 void isa_holds_basics(const struct isa *isa, const char *target)

@@ -21,11 +21,13 @@ struct isa {
     struct listing listing;
     struct buffer text;
     char compiler[64];
+    bool bf16; /* the problem's elements, f16 else */
 };
 
 struct isa_tools {
     struct generator *generator;
     struct compiler_pool *pool;
+    enum compiler_kind compiler; /* what isa_build compiles with; COMPILER_AUTO after isa_tools_open */
 };
 /* the embedded templates, two workers; group fixtures keep one and fail the group without */
 bool isa_tools_open(struct isa_tools *tools);
@@ -38,9 +40,16 @@ bool isa_build(const struct isa_tools *tools, const char *problem, const char *t
                struct isa *isa);
 void isa_free(struct isa *isa);
 
+/* a parameter's value in the candidate, "" when it has no such parameter */
+const char *isa_value(const struct isa *isa, const char *parameter);
+
 /* instructions that fit, in the text of the kernel, and between the hottest loop's first and last address */
 int isa_count(const struct isa *isa, const char *pattern);
 int isa_count_in_loop(const struct isa *isa, const char *pattern);
+
+/* Instructions in the hottest loop, or in all the text where there is no loop, that fit a pattern whose `%` stands for
+ * the type of the elements: "v_mfma_f32_*%*", "HMMA.16816.F32%*". For f16 those of bf16 are taken off. */
+int isa_multiplies(const struct isa *isa, const char *pattern);
 
 /* Holds what every default owes: no scratch and no flat access, LDS as the launch descriptor says, registers within
  * what the launch bound leaves, a hottest loop whose instructions all have published cycles. Fails the test with the

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "tests/size.h"
+
 static struct generator *generator;
 static struct compiler_pool *pool;
 
@@ -74,16 +76,20 @@ static int value_of(const struct candidate *candidate, const char *name)
     return 0;
 }
 
+/* at ci's size one type a head size, the other on the next target; full: both */
 static void defaults_use_no_scratch(void **state)
 {
     const char *target = *state;
     static const char *const dtypes[] = {"f16", "bf16"};
-    static const int head_dims[] = {64, 128, 256};
-    for (size_t i = 0; i < 2; i++) {
-        for (size_t j = 0; j < 3; j++) {
+    static const char *const heads[] = {"head_dim=40", "head_dim=64",  "head_dim=80",
+                                        "head_dim=96", "head_dim=128", "head_dim_qk=192 head_dim_v=128",
+                                        "head_dim=256"};
+    const size_t first = (size_t)(target[strlen(target) - 1] % 2);
+    for (size_t j = 0; j < sizeof heads / sizeof *heads; j++) {
+        for (int i = 0; i < test_size(1, 2); i++) {
             char problem[128];
-            snprintf(problem, sizeof problem, "dtype=%s batch=1 heads=8 seqlen_q=1024 head_dim=%d causal=1", dtypes[i],
-                     head_dims[j]);
+            snprintf(problem, sizeof problem, "dtype=%s batch=1 heads=8 seqlen_q=1024 %s causal=1",
+                     dtypes[(first + j + (size_t)i) % 2], heads[j]);
             struct candidate candidate;
             struct compile_result result = {0};
             if (!build(problem, target, "", &candidate, &result)) {
