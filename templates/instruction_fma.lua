@@ -6,7 +6,7 @@ return {
     names = { "fma" },
     forms = function(t, dtype)
         return { {
-            name = "fma", family = "fma", lanes = t.wave, bytes = 4, m = 16, n = t.wave // 8, k = 4, keys_first = true,
+            name = "fma", family = "fma", lanes = t.wave, bytes = 4, converts = true, m = 16, n = t.wave // 8, k = 4, keys_first = true,
             a_elements = 8, b_elements = 4, c_elements = 2,
             a = function(l, e) return 2 * (l % 8) + e // 4, e % 4 end,
             b = function(l, e) return e % 4, l // 8 end,

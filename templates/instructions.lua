@@ -3,7 +3,8 @@
 -- A family (instruction_*.lua) gives forms: an instruction D = A B + C of one wave with its layouts as functions of lane and
 -- element. Everything else that a kernel needs (which row and chunk a lane loads, which lanes share a query, in which order keys
 -- must stand so that the scores of one product are an operand of the next) is derived here by evaluating those functions for
--- every lane, and an assumption that does not hold is an error, never wrong numbers.
+-- every lane, and an assumption that does not hold is an error, never wrong numbers. A form that is no such instruction at all is one
+-- before (instructions.check); that a layout is the hardware's, and not another, only a table of the hardware's can tell.
 --
 -- Terms: a chunk is 16 bytes of a row; a group are the lanes that hold the same depth of an operand.
 
@@ -22,11 +23,87 @@ for _, family in ipairs(families) do
     end
 end
 
+local dtype_bytes = { f16 = 2, bf16 = 2, f32 = 4 }
+
+-- What every form must be, or an error: a matrix instruction's operands and result lie in the lanes `copies` times and once, place
+-- by place; a form of scalar instructions has each result once, in a lane that holds all of its row and of its column.
+function instructions.check(form, t, dtype)
+    local where = form.name .. " of " .. t.name .. " for " .. dtype .. ": "
+    local function must(holds, format, ...)
+        if not holds then
+            error(where .. string.format(format, ...))
+        end
+    end
+    must(form.lanes == t.wave, "lanes=%d, but a wave has %d", form.lanes, t.wave)
+    local bytes = form.converts and 4 or dtype_bytes[dtype]
+    must(form.bytes == bytes, "bytes=%d, but its elements have %d", form.bytes, bytes)
+    -- how often rows x columns places are held by the lanes from first to last: each equally often, no other
+    local function held(name, first, last, rows, columns)
+        local elements, times = form[name .. "_elements"], {}
+        for lane = first, last do
+            for e = 0, elements - 1 do
+                local i, j = form[name](lane, e)
+                must(rows.has[i] and columns.has[j], "%s(%d, %d) is (%d, %d), outside its matrix", name, lane, e, i, j)
+                local place = i << 16 | j
+                times[place] = (times[place] or 0) + 1
+            end
+        end
+        local count
+        for _, i in ipairs(rows) do
+            for _, j in ipairs(columns) do
+                local here = times[i << 16 | j] or 0
+                count = count or here
+                must(here == count, "%s holds (%d, %d) %d times, others %d", name, i, j, here, count)
+            end
+        end
+        return count
+    end
+    local function add(set, x)
+        if not set.has[x] then
+            set.has[x] = true
+            set[#set + 1] = x
+        end
+    end
+    local function all(count)
+        local set = { has = {} }
+        for x = 0, count - 1 do
+            add(set, x)
+        end
+        return set
+    end
+    local last, m, n, k = form.lanes - 1, all(form.m), all(form.n), all(form.k)
+    must(held("c", 0, last, m, n) == 1, "c must hold each of %d x %d results once", form.m, form.n)
+    if not form.multiply then
+        local copies = form.copies or 1
+        must(held("a", 0, last, m, k) == copies, "a must hold each of %d x %d elements %d times", form.m, form.k, copies)
+        must(held("b", 0, last, k, n) == copies, "b must hold each of %d x %d elements %d times", form.k, form.n, copies)
+        return
+    end
+    for lane = 0, last do
+        local rows, columns = all(0), all(0)
+        for r = 0, form.c_elements - 1 do
+            local i, j = form.c(lane, r)
+            add(rows, i)
+            add(columns, j)
+        end
+        must(held("a", lane, lane, rows, k) == 1, "a of lane %d must be whole rows of its results", lane)
+        must(held("b", lane, lane, k, columns) == 1, "b of lane %d must be whole columns of its results", lane)
+    end
+end
+
+-- A family gives the same forms every time, and a space asks for them at each of its points.
+local checked = {}
+
 -- forms that a target has for operands of dtype
 function instructions.forms(t, dtype)
     local list = {}
     for _, family in ipairs(families) do
         for _, form in ipairs(family.forms(t, dtype)) do
+            local key = t.name .. " " .. dtype .. " " .. form.name
+            if not checked[key] then
+                instructions.check(form, t, dtype)
+                checked[key] = true
+            end
             list[#list + 1] = form
         end
     end

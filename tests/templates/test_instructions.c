@@ -289,10 +289,113 @@ static void targets_have_the_instructions_of_their_generation(void **state)
     generator_destroy(generator);
 }
 
+/* ---- mistakes in a form ---- */
+
+/* the searcher of imports, the mistakes and the judge; called with facts, dtype and a judge of layouts, which is true
+ * for the hardware's */
+/* Lua: every mistake in every form of a target for a type must be refused; how many there were. That a layout is not
+ * just any, but the hardware's, is the tables' to tell. */
+static const char mistakes[] = "local folder, facts, dtype = ...\n"
+                               "local loaded = {}\n"
+                               "function import(name)\n"
+                               "    loaded[name] = loaded[name] or dofile(folder .. name .. '.lua')\n"
+                               "    return loaded[name]\n"
+                               "end\n"
+                               "local tried = 0\n"
+                               "local function copy(form)\n"
+                               "    local made = {}\n"
+                               "    for key, value in pairs(form) do made[key] = value end\n"
+                               "    return made\n"
+                               "end\n"
+                               "-- as the generator refuses: by the check of a form, or by what is derived from it, "
+                               "which is kept once it is there\n"
+                               "local function must_be_refused(form, what)\n"
+                               "    tried = tried + 1\n"
+                               "    if not pcall(import('instructions').check, form, facts, dtype) then return end\n"
+                               "    loaded = {}\n"
+                               "    if pcall(import('instructions').fragment, form) then\n"
+                               "        error(form.name .. ' of ' .. facts.name .. ' passed with ' .. what)\n"
+                               "    end\n"
+                               "end\n"
+                               "local function same(f, g, elements)\n"
+                               "    for lane = 0, facts.wave - 1 do\n"
+                               "        for e = 0, elements - 1 do\n"
+                               "            local i, j = f(lane, e)\n"
+                               "            local x, y = g(lane, e)\n"
+                               "            if i ~= x or j ~= y then return false end\n"
+                               "        end\n"
+                               "    end\n"
+                               "    return true\n"
+                               "end\n"
+                               "local changes = {\n"
+                               "    turned = function(i, j) return j, i end,\n"
+                               "    shifted_rows = function(i, j) return i + 1, j end,\n"
+                               "    shifted_columns = function(i, j) return i, j + 1 end,\n"
+                               "    rows_twice = function(i, j) return i // 2, j end,\n"
+                               "    columns_twice = function(i, j) return i, j // 2 end,\n"
+                               "}\n"
+                               "for _, form in ipairs(import('instructions').forms(facts, dtype)) do\n"
+                               "    for field, value in pairs(form) do\n"
+                               "        for other = 0, math.type(value) == 'integer' and 65 or -1 do\n"
+                               "            local wrong = copy(form)\n"
+                               "            wrong[field] = other\n"
+                               "            if other ~= value then must_be_refused(wrong, field .. '=' .. other) end\n"
+                               "        end\n"
+                               "    end\n"
+                               "    for _, name in ipairs { 'a', 'b', 'c' } do\n"
+                               "        for what, change in pairs(changes) do\n"
+                               "            local wrong = copy(form)\n"
+                               "            wrong[name] = function(lane, e) return change(form[name](lane, e)) end\n"
+                               "            must_be_refused(wrong, name .. ' ' .. what)\n"
+                               "        end\n"
+                               "        local wrong = copy(form)\n"
+                               "        wrong[name] = function(lane, e) return form[name](lane, e + 1) end\n"
+                               "        must_be_refused(wrong, name .. ' from element 1 on')\n"
+                               "        local other = name == 'a' and 'b' or name == 'b' and 'c' or 'a'\n"
+                               "        wrong = copy(form)\n"
+                               "        wrong[name], wrong[other] = form[other], form[name]\n"
+                               "        if not same(form[name], form[other], form.c_elements) then "
+                               "must_be_refused(wrong, name .. ' and ' .. other .. ' exchanged') end\n"
+                               "    end\n"
+                               "end\n"
+                               "return tried\n";
+
+static void forms_with_a_mistake_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target, *dtypes[3];
+    } cases[] = {
+        {"gfx906", {"f16", "f32"}}, {"gfx908", {"f16", "bf16"}}, {"gfx950", {"f16", "bf16"}},
+        {"gfx1030", {"f16"}},       {"gfx1100", {"f16"}},        {"gfx1200", {"bf16"}},
+        {"sm_75", {"f16"}},         {"sm_80", {"bf16"}},         {"host", {"f16"}},
+    };
+    struct generator *generator = open_generator("");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int d = 0; d < 3 && cases[i].dtypes[d] != NULL; d++) {
+            lua_State *L = luaL_newstate();
+            json_t *facts = facts_of(generator, cases[i].target);
+            luaL_openlibs(L);
+            assert_int_equal(luaL_loadstring(L, mistakes), LUA_OK);
+            lua_pushstring(L, TEST_SOURCE_DIR "/templates/");
+            push_target(L, facts);
+            lua_pushstring(L, cases[i].dtypes[d]);
+            if (lua_pcall(L, 3, 1, 0) != LUA_OK) {
+                fail_msg("%s", lua_tostring(L, -1));
+            }
+            assert_true(lua_tointeger(L, -1) > 500);
+            json_decref(facts);
+            lua_close(L);
+        }
+    }
+    generator_destroy(generator);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout_is_the_hardwares),
+        cmocka_unit_test(forms_with_a_mistake_are_refused),
         cmocka_unit_test(targets_have_the_instructions_of_their_generation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
