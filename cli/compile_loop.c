@@ -6,12 +6,21 @@
 
 #include <stdlib.h>
 
+/* whole, or with the one decimal that means something: loops inside loops share out their cycles */
+static const char *number(double value, char text[32])
+{
+    bool whole = value == (double)(long long)value;
+    snprintf(text, 32, "%.*f", whole ? 0 : 1, value);
+    return text;
+}
+
 /* " 16 B: 128, 4 B: 2" behind the class whose widths these are */
 static void print_widths(const double widths[17], struct buffer *text)
 {
     for (int bytes = 16; bytes > 0; bytes--) {
         if (widths[bytes] > 0) {
-            buffer_format(text, "%s%d B: %.10g", text->length > 0 ? ", " : "", bytes, widths[bytes]);
+            char count[32];
+            buffer_format(text, "%s%d B: %s", text->length > 0 ? ", " : "", bytes, number(widths[bytes], count));
         }
     }
 }
@@ -22,6 +31,7 @@ static void print_mix(const struct issue_totals *totals)
     table_begin(&table, "class|>instructions|>cycles|bytes a lane");
     for (int i = 0; i < ISSUE_CLASSES; i++) {
         struct buffer widths = BUFFER_INIT;
+        char text[32];
         if (totals->count[i] <= 0) {
             continue;
         }
@@ -34,8 +44,8 @@ static void print_mix(const struct issue_totals *totals)
             print_widths(of, &widths);
         }
         table_cell(&table, "%s", issue_class_name((enum issue_class)i));
-        table_cell(&table, "%.10g", totals->count[i]);
-        table_cell(&table, "%.10g", totals->class_cycles[i]);
+        table_cell(&table, "%s", number(totals->count[i], text));
+        table_cell(&table, "%s", number(totals->class_cycles[i], text));
         table_cell(&table, "%s", buffer_string(&widths));
         buffer_free(&widths);
     }
@@ -48,11 +58,12 @@ static void print_units(const struct issue_report *report, const struct issue_ra
     const struct issue_totals *totals = issue_hottest(report);
     struct issue_bound bound = issue_bound_of(report, rates, occupancy->waves);
     struct table table;
+    char text[32];
     table_begin(&table, "unit|>cycles|");
     for (int i = 0; i < ISSUE_UNITS; i++) {
         if (totals->cycles[i] > 0) {
             table_cell(&table, "%s", issue_unit_name((enum issue_unit)i));
-            table_cell(&table, "%.10g", totals->cycles[i]);
+            table_cell(&table, "%s", number(totals->cycles[i], text));
             table_cell(&table, "%s", (int)bound.unit == i ? "bounds" : "");
         }
     }
@@ -60,12 +71,13 @@ static void print_units(const struct issue_report *report, const struct issue_ra
     printf("%.4g waves a SIMD (registers %.4g, LDS %.4g, target %.4g)\n", occupancy->waves, occupancy->by_registers,
            occupancy->by_lds, occupancy->by_target);
     printf("multiply by %s: %.1f %% of the cycles of the units that compute; %s bounds %s to %.1f %% of the target's "
-           "peak, %.10g "
+           "peak, %s "
            "multiply-adds a clock and SIMD (%s)\n",
            issue_class_name(report->multiply), 100 * bound.multiply_share, issue_unit_name(bound.unit),
-           report->hottest >= 0 ? "the loop" : "the code", 100 * bound.share_of_peak, rates->peak, rates->peak_source);
+           report->hottest >= 0 ? "the loop" : "the code", 100 * bound.share_of_peak, number(rates->peak, text),
+           rates->peak_source);
     if (totals->unknown > 0) {
-        printf("%.10g instructions have no published cycles and count as none\n", totals->unknown);
+        printf("%s instructions have no published cycles and count as none\n", number(totals->unknown, text));
     }
 }
 
@@ -85,9 +97,10 @@ static void print_report(const struct issue_report *report, const struct issue_r
             }
         }
         if (loop->beside_cycles > 0) {
-            printf("  one iteration on the cheapest path with every multiply; %.10g cycles of blocks beside it are "
+            char cycles[32];
+            printf("  one iteration on the cheapest path with every multiply; %s cycles of blocks beside it are "
                    "left out\n",
-                   loop->beside_cycles);
+                   number(loop->beside_cycles, cycles));
         }
     }
     print_mix(issue_hottest(report));

@@ -183,7 +183,19 @@ static bool amd_goal(const char *from, const char *end, uint64_t *address)
     return false;
 }
 
-/* "  /" "*0010*" "/  @!P0 BRA `(.L_x_0) ;" with, from cuobjdump, the encoding behind */
+/* "@PT" and "@UPT" hold always, "@!PT" and "@!UPT" never */
+static bool holds_always(struct slice predicate)
+{
+    return slice_is(predicate, "PT") || slice_is(predicate, "UPT");
+}
+
+static bool holds_never(struct slice predicate)
+{
+    return slice_is(predicate, "!PT") || slice_is(predicate, "!UPT");
+}
+
+/* "  /" "*0010*" "/  @!P0 BRA `(.L_x_0) ;" with, from cuobjdump, the encoding behind. What never runs, like the
+ * "@!PT LDS RZ, [RZ]" that compilers put around barriers, is issued and nothing more: a NOP. */
 static bool read_nvidia(struct slice line, struct instruction *instruction)
 {
     const char *end = line.text + line.length;
@@ -200,18 +212,23 @@ static bool read_nvidia(struct slice line, struct instruction *instruction)
     if (predicated) {
         const char *stop = body.text + body.length;
         const char *at = body.text;
-        bool always = slice_begins(body, "@PT ");
         while (at < stop && !is_blank(*at)) {
             at++;
         }
         instruction->predicate = (struct slice){body.text + 1, (size_t)(at - body.text - 1)};
         body = trimmed(at, stop);
-        predicated = !always;
+        predicated = !holds_always(instruction->predicate);
     }
     if (body.length == 0 || !isupper((unsigned char)body.text[0])) {
         return false;
     }
     split_instruction(body, instruction);
+    instruction->falls_through = true;
+    if (holds_never(instruction->predicate)) {
+        instruction->mnemonic = (struct slice){"NOP", 3};
+        instruction->operands = instruction->predicate = (struct slice){0};
+        return true;
+    }
     /* a far branch is written as a call that never comes back, to a label of the function itself */
     bool branch = slice_is(instruction->mnemonic, "BRA") || slice_begins(instruction->mnemonic, "BRA.") ||
                   (slice_is(instruction->mnemonic, "CALL.REL.NOINC") && slice_begins(instruction->operands, "`(.L_x_"));

@@ -25,7 +25,7 @@ struct slice {
 
 struct instruction {
     uint64_t address;
-    struct slice mnemonic;  /* without a predicate */
+    struct slice mnemonic;  /* without a predicate; NOP when that never holds */
     struct slice operands;  /* trimmed; without comments and the closing ';' */
     struct slice predicate; /* "P0" or "!P0" of an NVIDIA instruction, empty: none */
     bool branches;          /* may go to `target` */

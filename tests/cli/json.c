@@ -208,6 +208,31 @@ static void compile_tells_of_the_hottest_loop(void **state)
         "v_dot2_f32_f16"));
 }
 
+/* a rate of H100's tensor cores is no whole number of clocks: JSON has it all, people one decimal */
+static void cycles_of_a_loop_are_read_without_digits_that_mean_nothing(void **state)
+{
+    (void)state;
+    const char *problem = "dtype=f16 batch=1 heads=2 seqlen_q=512 head_dim=64";
+    char rounded[32], exact[32];
+    if (attune("compile", "--problem", problem, "--target", "sm_90", "--asm", "--loop", "--json", NULL)->exit_code ==
+        EXIT_IS_MISSING) {
+        print_message("skipped: no compiler or disassembler for sm_90\n");
+        skip();
+    }
+    exits_with(EXIT_IS_DONE);
+    const json_t *loop = json_object_get(json_array_get(json_object_get(answer(), "objects"), 0), "loop");
+    const json_t *iteration = json_object_get(loop, "iteration");
+    double cycles = json_number_value(json_object_get(json_object_get(iteration, "unit_cycles"), "matrix"));
+    snprintf(rounded, sizeof rounded, " %.1f ", cycles);
+    snprintf(exact, sizeof exact, "%.4f", cycles);
+    assert_true(cycles > 1 && strcmp(exact + strlen(exact) - 4, "0000") != 0);
+    exact[strlen(exact) - 2] = '\0';
+    const struct process_result *table =
+        attune("compile", "--problem", problem, "--target", "sm_90", "--asm", "--loop", NULL);
+    assert_null(strstr(buffer_string(&table->output), exact));
+    says(rounded);
+}
+
 static void compile_writes_objects(void **state)
 {
     (void)state;
@@ -497,6 +522,7 @@ int main(void)
         cmocka_unit_test(targets_tell_their_facts_with_sources),
         cmocka_unit_test(doctor_lists_every_variable_that_is_read),
         cmocka_unit_test(compile_tells_of_the_hottest_loop),
+        cmocka_unit_test(cycles_of_a_loop_are_read_without_digits_that_mean_nothing),
         cmocka_unit_test(compile_writes_objects),
         cmocka_unit_test(tune_fills_the_cache),
         cmocka_unit_test(journals_tell_how_each_run_went),

@@ -427,6 +427,35 @@ static void sass_is_read(void **state)
     same_number(hottest()->products[ISSUE_MATRIX], 8 * 2048);
 }
 
+/* "@!PT" never holds: an issue slot each, no LDS, no branch, no loop */
+static void instructions_that_never_run_cost_their_issue_alone(void **state)
+{
+    (void)state;
+    static const char before[] = ".text.kernel:\n"
+                                 ".L_x_0:\n"
+                                 "        /*0000*/                   HMMA.16816.F32 R12, R16, R20, R12 ;\n"
+                                 "        /*0010*/                   LDS.128 R20, [R30] ;\n";
+    static const char after[] = "        /*0050*/             @P1   BRA `(.L_x_0) ;\n"
+                                "        /*0060*/                   EXIT ;\n";
+    static const char never[] = "        /*0020*/            @!PT   LDS RZ, [RZ] ;\n"
+                                "        /*0030*/            @!UPT  UMOV UR4, UR4 ;\n"
+                                "        /*0040*/            @!PT   BRA `(.L_x_0) ;\n";
+    char text[1024];
+    double lds[2], slots[2], reads[2];
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, "%s%s%s", before, i == 0 ? "" : never, after);
+        analyse_text("sm_80", text);
+        assert_int_equal(report.loop_count, 1);
+        lds[i] = CYCLES(ISSUE_UNIT_LDS);
+        slots[i] = CYCLES(ISSUE_UNIT_PORT);
+        reads[i] = COUNT(ISSUE_LDS_READ);
+    }
+    same_number(reads[0], 1);
+    same_number(reads[1], 1);
+    same_number(lds[1], lds[0]);
+    same_number(slots[1], slots[0] + 3);
+}
+
 /* one more register than fits, one more byte than fits */
 static void occupancy_follows_registers_and_lds(void **state)
 {
@@ -501,6 +530,7 @@ int main(void)
         cmocka_unit_test(of_copies_the_plain_one_is_taken),
         cmocka_unit_test(instructions_without_a_rate_are_told),
         cmocka_unit_test(sass_is_read),
+        cmocka_unit_test(instructions_that_never_run_cost_their_issue_alone),
         cmocka_unit_test(occupancy_follows_registers_and_lds),
         cmocka_unit_test(every_target_has_rates),
     };
