@@ -121,7 +121,9 @@ static attune_status add_listing(const struct work *work, const struct target *t
             status = error_set(error, ATTUNE_INVALID, "--output '%s' is too long", path);
         } else {
             status = file_write(listing, text.data, text.length, error);
-            json_set_text(row, "asm_path", listing);
+            if (status == ATTUNE_OK) {
+                json_set_text(row, "asm_path", listing);
+            }
         }
     } else if (status == ATTUNE_OK && !loop && work->cli->json) {
         json_set_text(row, "asm", buffer_string(&text));
@@ -152,7 +154,9 @@ static attune_status keep_object(const struct work *work, const struct target *t
     }
     if (status == ATTUNE_OK && to_file) {
         status = file_write(path, result->object.data, result->object.length, error);
-        json_set_text(row, "path", path);
+        if (status == ATTUNE_OK) {
+            json_set_text(row, "path", path);
+        }
     }
     if (status == ATTUNE_OK && options_has(&work->cli->options, "asm")) {
         status = add_listing(work, target, launch, &resources, result, to_file ? path : NULL, row, error);
@@ -200,7 +204,10 @@ static attune_status compile_target(struct work *work, const struct target *targ
         json_set_whole(row, "bytes", (int64_t)result.object.length);
         json_set_real(row, "seconds", result.seconds);
         status = keep_object(work, target, id, &expansion.launch, &result, row, error);
-        json_array_append_new(work->objects, row);
+        if (status == ATTUNE_OK || json_object_get(row, "path") != NULL) { /* there is something to tell of */
+            json_array_append(work->objects, row);
+        }
+        json_decref(row);
     }
     compile_result_free(&result);
     expansion_free(&expansion);

@@ -291,7 +291,11 @@ void print_kfd(const json_t *kfd)
     }
     printf("\nAMD GPUs as the kernel sees them: %d\n", (int)json_array_size(json_object_get(kfd, "nodes")));
     if (json_object_get(kfd, "trouble") != NULL) {
+        json_int_t more = json_integer_value(json_object_get(kfd, "unreadable")) - 1;
         printf("  not understood: %s\n", text_of(kfd, "trouble"));
+        if (more > 0) {
+            printf("  nor %lld more node%s\n", (long long)more, more == 1 ? "" : "s");
+        }
     }
     json_array_foreach(json_object_get(kfd, "findings"), index, row)
     {

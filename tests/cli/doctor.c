@@ -224,6 +224,9 @@ static void files_that_are_not_understood_are_named(void **state)
     free(large);
     kernel = examine(scratch("bad"), "", NULL);
     assert_int_equal(json_integer_value(json_object_get(kernel, "unreadable")), 4);
+    attune("doctor", NULL);
+    says("not understood: node ");
+    says("nor 3 more nodes");
 }
 
 static void overrides_are_read_as_the_runtime_reads_them(void **state)

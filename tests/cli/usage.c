@@ -359,6 +359,14 @@ static void an_output_without_folder_is_refused_before_compiling(void **state)
     attune("compile", "--problem", SMALL, "--target", "host", "-o", "/nowhere/x", NULL);
     exits_with(EXIT_IS_FAILED);
     complains("--output: /nowhere/x: No such file");
+    /* what looks as if it could be written, but cannot: an error, and no row as if it had been */
+    const struct process_result *compiled =
+        attune("compile", "--problem", SMALL, "--target", "host", "-o", "/proc/attune", NULL);
+    if (compiled->exit_code != EXIT_IS_MISSING) {
+        assert_int_equal(compiled->output.length, 0);
+        exits_with(EXIT_IS_FAILED);
+        complains("/proc/attune");
+    }
     attune("compile", "--problem", SMALL, "--target", "host", "-o", "/dev/null/x", NULL);
     exits_with(EXIT_IS_FAILED);
     complains("Not a directory");
