@@ -27,6 +27,13 @@ def numbers(text):
     return [int(part) for part in text.split(",")]
 
 
+def positive(text):
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError("'%s' is no finite number above 0" % text)
+    return value
+
+
 def words_of(allowed):
     def words(text):
         for word in text.split(","):
@@ -54,15 +61,15 @@ def options(arguments):
     add("--layout", choices=["bshd", "bhsd"], default="bshd", help="order of axes in memory (default: bshd)")
     add("--eager", action="store_true", help="launch one by one instead of as a captured graph, every contender alike")
     add("--rounds", type=int, default=15)
-    add("--sample", type=float, default=5.0, metavar="MS", help="milliseconds of launches in one sample (default: 5)")
+    add("--sample", type=positive, default=5.0, metavar="MS", help="milliseconds of launches in one sample (default: 5)")
     add("--seed", type=int, default=1)
     add("--json", metavar="FILE", help="write all samples there, anew after each cell")
-    add("--gate", type=float, help="fail where attune / FlashAttention-2 is below this")
+    add("--gate", type=positive, help="fail where attune / FlashAttention-2 is below this")
     chosen = parser.parse_args(arguments)
     if not chosen.list and not (chosen.library and chosen.store):
         parser.error("--library and --store are needed")
-    if min(chosen.rounds, chosen.tokens, chosen.hidden, *chosen.head_dim, *chosen.seqlen) < 1 or chosen.sample <= 0:
-        parser.error("sizes, --rounds and --sample are at least 1")
+    if min(chosen.rounds, chosen.tokens, chosen.hidden, *chosen.head_dim, *chosen.seqlen) < 1:
+        parser.error("sizes and --rounds are at least 1")
     if chosen.gate is not None and not {"attune", "flash"} <= set(chosen.contenders):
         parser.error("--gate needs the contenders attune and flash")
     try:

@@ -237,6 +237,8 @@ def the_gate_is_one_of_each_cell():
     code, _, errors, _ = run("--gate", "0.98", speeds=speeds)
     assert code == 1 and errors.count("0.970 times FlashAttention-2, below 0.98") == 2, errors
     assert run("--gate", "0.95", "--contenders", "attune,cudnn")[0] == 2
+    for gate in ("nan", "inf", "-1", "0", "fast"):  # a comparison with the first is never true, so all would pass
+        assert run("--gate=" + gate)[0] == 2, gate
     assert run("--seqlen", "7")[0] == 2 and run("--contenders", "attune,fast")[0] == 2 and run("--rounds", "0")[0] == 2
 
 
