@@ -91,23 +91,23 @@ function instructions.check(form, t, dtype)
     end
 end
 
--- A family gives the same forms every time, and a space asks for them at each of its points.
-local checked = {}
+-- A family gives a target the same forms every time, and a space asks for them at each of its points.
+local known = {}
 
--- forms that a target has for operands of dtype
+-- forms that a target has for operands of dtype, checked; nobody changes the list
 function instructions.forms(t, dtype)
-    local list = {}
-    for _, family in ipairs(families) do
-        for _, form in ipairs(family.forms(t, dtype)) do
-            local key = t.name .. " " .. dtype .. " " .. form.name
-            if not checked[key] then
+    local key = t.name .. " " .. dtype
+    if not known[key] then
+        local list = {}
+        for _, family in ipairs(families) do
+            for _, form in ipairs(family.forms(t, dtype)) do
                 instructions.check(form, t, dtype)
-                checked[key] = true
+                list[#list + 1] = form
             end
-            list[#list + 1] = form
         end
+        known[key] = list
     end
-    return list
+    return known[key]
 end
 
 -- the form of that name; else nil and a reason that lists what the target has
