@@ -55,6 +55,39 @@ local function wider(form, p, t)
     end
 end
 
+function space.default_layout(form)
+    return form.transposing_loads and "xor4" or "xor1"
+end
+
+local function usual_masking(form, t)
+    return (form.multiply or t.maker == "nvidia") and "asked" or "peeled"
+end
+
+-- the corner for candidates that load a tile and wait for it: it has the default's values, so that naming prefetch=off is enough
+-- or nearly so
+local function off_only(c, form, t, copies)
+    local list = { { "masking", usual_masking(form, t) } }
+    if form.multiply then
+        local block_q = math.min(math.max(c.block_q, 64), 128)
+        list[2], list[3] = { "block_q", block_q }, { "threads", 4 * block_q }
+    else
+        list[2] = { "block_q", 128 }
+    end
+    if copies then
+        list[#list + 1], list[#list + 2] = { "kv_buffers", 2 }, { "lds_layout", space.default_layout(form) }
+    end
+    return list
+end
+
+-- "name=value, name=value" of such a list
+local function settings(list)
+    local words = {}
+    for index, entry in ipairs(list) do
+        words[index] = entry[1] .. "=" .. entry[2]
+    end
+    return table.concat(words, ", ")
+end
+
 space.constraints = {
     { doc = "index=wide where a tile may span 2^31 bytes; elsewhere in a corner only",
       check = function(c, p)
@@ -128,13 +161,17 @@ space.constraints = {
           local form = shape.form(c, p, t)
           local copies = t.async_copy > 0 and form.transposing_loads and p.alignment == 16 and p.head_dim_qk % 8 == 0
               and p.head_dim_v % 8 == 0
-          if copies and not async and not plain(c) then
+          if copies and not async and c.prefetch ~= "off" and not plain(c) then
               return refuse("prefetch=%s: asynchronous copies keep registers free: " .. plain_only, c.prefetch)
-          elseif c.prefetch == "off" and not copies then
+          elseif c.prefetch == "off" then
+              -- rows so long that nothing else leaves registers
               local more_would_fit = c.block_k > 32 or derive(c, p, t).shared_bytes * 128 // c.block_q <= t.lds_bytes
-              if c.masking ~= "peeled" or c.block_q ~= 128 and more_would_fit then
-                  return refuse("prefetch=off leaves the loads' latency open: tried only with masking=peeled and block_q=128, or block_k=32 "
-                      .. "where that takes too much shared memory")
+              local long = not copies and c.masking == "peeled" and (c.block_q == 128 or not more_would_fit)
+              local wanted = off_only(c, form, t, copies)
+              for _, entry in ipairs(long and {} or wanted) do
+                  if c[entry[1]] ~= entry[2] then
+                      return refuse("prefetch=off leaves the loads' latency open: tried only with %s", settings(wanted))
+                  end
               end
           end
           if async or c.prefetch == "direct" then
@@ -209,7 +246,7 @@ space.constraints = {
           local d = derive(c, p, t)
           if c.block_q < 64 and d.shared_bytes * 128 // c.block_q <= t.lds_bytes then
               return refuse("block_q=%d: each tile is fetched for few queries, and more would fit", c.block_q)
-          elseif t.maker == "amd" and c.masking ~= (d.form.multiply and "asked" or "peeled")
+          elseif t.maker == "amd" and c.masking ~= usual_masking(d.form, t)
                   and (c.prefetch ~= "registers" or c.lds_layout ~= space.default_layout(d.form) or c.threads ~= 256) then
               return refuse("masking=%s: tried only with prefetch=registers, lds_layout=%s, threads=256", c.masking,
                   space.default_layout(d.form))
@@ -221,10 +258,6 @@ space.constraints = {
           return true
       end },
 }
-
-function space.default_layout(form)
-    return form.transposing_loads and "xor4" or "xor1"
-end
 
 -- Shapes from most to least wanted: {block_q, block_k, threads}
 local shapes = {
@@ -274,7 +307,7 @@ local function default_of(form, entry, kinds, least, p, t)
                     q_in = choice % 2 == (form.family == "dot2" and 1 or 0) and "registers" or "shared",
                     kv_buffers = 2 - choice // 2, threads = entry[3], block_q = entry[1], block_k = entry[2],
                     lds_layout = space.default_layout(form),
-                    masking = (form.multiply or t.maker == "nvidia") and not (long and prefetch == "off") and "asked" or "peeled",
+                    masking = long and prefetch == "off" and "peeled" or usual_masking(form, t),
                     resident = resident,
                 }
                 if common.allowed(space.constraints, wanted, p, t) and comfortable(wanted, p, t, least) then

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "support.h"
+#include "tests/cover_list.h"
 
 #include <stdlib.h>
 
@@ -177,6 +178,27 @@ static void every_template_has_a_default_or_a_reason(void **state)
               &toy.target);
     assert_parse_fails(&toy, "attention.forward/fragments", ATTUNE_UNSUPPORTED,
                        "gfx906 has neither matrix instructions nor dot2 for bf16: the portable template serves it");
+    generator_destroy(toy.generator);
+}
+
+/* the plainest kernel can be had from every target's default by naming prefetch=off alone */
+static void prefetch_off_is_a_candidate_beside_every_default(void **state)
+{
+    (void)state;
+    struct cover_list targets;
+    struct toy toy = {.generator = open_generator("")};
+    cover_list_read("targets.txt", &targets);
+    for (int i = 0; i < targets.count; i++) {
+        struct candidate candidate;
+        toy_setup(toy.generator, "attention.forward dtype=f16 heads=4 kv_heads=2 seqlen_q=96 head_dim=64 causal=1",
+                  targets.items[i], &toy.problem, &toy.target);
+        if (candidate_parse(toy.generator, "prefetch=off", &toy.problem, &toy.target, &candidate, &toy.error) !=
+                ATTUNE_OK ||
+            candidate_check(toy.generator, &candidate, &toy.problem, &toy.target, &toy.error) != ATTUNE_OK) {
+            fail_msg("%s: %s", targets.items[i], toy.error.message);
+        }
+    }
+    cover_list_free(&targets);
     generator_destroy(toy.generator);
 }
 
@@ -414,6 +436,7 @@ int main(void)
         cmocka_unit_test(an_option_nobody_serves_is_refused_by_name),
         cmocka_unit_test(a_template_named_where_it_does_not_serve_gives_its_reason),
         cmocka_unit_test(every_template_has_a_default_or_a_reason),
+        cmocka_unit_test(prefetch_off_is_a_candidate_beside_every_default),
         cmocka_unit_test(the_walk_finds_what_brute_force_finds),
         cmocka_unit_test(a_cover_has_every_live_pair),
         cmocka_unit_test(the_report_tells_live_and_dead_values_with_reasons),
