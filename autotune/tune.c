@@ -327,7 +327,7 @@ static attune_status tune_with(struct measurer *measurer, struct generator *gene
 attune_status tune_accepts_device(const char *device, struct error *error)
 {
     return simulator_is_named(device)
-               ? error_set(error, ATTUNE_UNSUPPORTED,
+               ? error_set(error, ATTUNE_NO_DEVICE,
                            "%.100s is a simulator, whose times say nothing: tune on the GPU itself; `attune verify` "
                            "checks candidates on a simulator",
                            device)

@@ -79,6 +79,9 @@ attune_status cli_generator(struct cli *cli, struct error *error);
 attune_status cli_parse_problem(struct cli *cli, const char *text, struct problem *problem, struct error *error);
 /* the value of --problem; refused when it was not given or stands for several */
 attune_status cli_problem(struct cli *cli, struct problem *problem, struct error *error);
+/* a target that there are facts for; else ATTUNE_INVALID with the nearest name */
+attune_status cli_known_target(struct cli *cli, const char *text, struct target *target, struct error *error);
+/* the same for the value of --target, which may be missing: NULL */
 attune_status cli_target(struct cli *cli, const char *text, struct target *target, struct error *error);
 
 /* positionals from `first` on are name=value: joined by blanks, for candidate_parse; "" when there are none */

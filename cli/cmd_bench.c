@@ -3,6 +3,7 @@
 #include "cache/store.h"
 #include "cli/session.h"
 #include "cli/table.h"
+#include "runtime/simulator.h"
 
 #include <string.h>
 
@@ -10,6 +11,9 @@ static const struct option options[] = {
     CLI_OPTION_PROBLEM,
     {"problems", 0, OPTION_TEXT, false, "FILE", "a problem a line, # comments"},
     CLI_OPTION_DEVICE,
+    {"target", 0, OPTION_ELSEWHERE, false, NULL,
+     "times are those of the GPU that is here; `attune compile --target T --asm --loop` tells what a loop costs by "
+     "published rates"},
     CLI_OPTION_STORE,
     CLI_OPTION_JSON,
     CLI_OPTION_HELP,
@@ -130,11 +134,15 @@ static void print_results(const json_t *results)
 static attune_status open_bench(struct bench *bench, struct error *error)
 {
     struct driver_device device;
+    const char *name = options_text(&bench->cli->options, "device");
+    if (simulator_is_named(name)) { /* whether or not there is one */
+        return error_set(error, ATTUNE_NO_DEVICE,
+                         "%.100s says nothing about speed and is not timed: --device cuda:0 or hip:0", name);
+    }
     attune_status status = session_open(bench->cli, ATTUNE_JIT_FROM_ENVIRONMENT, &bench->session, error);
     if (status == ATTUNE_OK && !driver_has_times(bench->session.driver)) {
-        status =
-            error_set(error, ATTUNE_NO_DEVICE, "%s says nothing about speed and is not timed: --device cuda:0 or hip:0",
-                      bench->session.driver->device != NULL ? bench->session.device_name : "the host device");
+        status = error_set(error, ATTUNE_NO_DEVICE,
+                           "the host device says nothing about speed and is not timed: --device cuda:0 or hip:0");
     }
     if (status == ATTUNE_OK) {
         status = bench->session.driver->describe(bench->session.driver, bench->session.ordinal, &device, error);

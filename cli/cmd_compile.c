@@ -519,7 +519,7 @@ const struct command command_compile = {
     .summary = "candidates to objects, for any targets, without a device",
     .help = "Compiles the default candidate, or the one that name=value choose, for each --target.\n"
             "With --defaults they go into the store, which a program that may not compile can then use;\n"
-            "with --space candidate goes there, so that a GPU's minutes are not spent compiling.\n\n"
+            "with --space every candidate goes there, so that a GPU's minutes are not spent compiling.\n\n"
             "  attune compile --problem \"dtype=f16 batch=1 heads=32 seqlen_q=2048 head_dim=128\" \\\n"
             "    --target gfx906 --target gfx90a:sramecc+:xnack- --resources -o objects/\n",
     .options = options,

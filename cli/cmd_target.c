@@ -218,12 +218,12 @@ static attune_status show_one(struct cli *cli, const char *name, struct error *e
 {
     struct target target;
     json_t *facts = NULL;
-    attune_status status = target_parse(name, &target, error);
+    attune_status status = cli_known_target(cli, name, &target, error);
     if (status == ATTUNE_OK) {
         status = generator_target_facts(cli->generator, &target, &facts, error);
     }
-    if (status != ATTUNE_OK) { /* a wrong word on the command line, not a failure */
-        return error_set(error, ATTUNE_INVALID, "%s", error->message);
+    if (status != ATTUNE_OK) {
+        return status;
     }
     if (!cli->json) {
         json_t *sources = json_array();

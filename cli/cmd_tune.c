@@ -35,6 +35,10 @@ static const struct option options[] = {
     {"own-compiler", 0, OPTION_FLAG, false, NULL, "compile again what the store has from another compiler"},
     {"resume", 0, OPTION_FLAG, false, NULL,
      "go on with an earlier run of the same problem, device and seed, however it ended"},
+    {"target", 0, OPTION_ELSEWHERE, false, NULL,
+     "candidates are timed on the GPU that is here; for another, `attune verify --target T --cover N` proves them on "
+     "the "
+     "CPU and `attune compile --space --target T` compiles them"},
     CLI_OPTIONS_RANKS,
     CLI_OPTION_STORE,
     CLI_OPTION_JSON,

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/table.h"
+#include "runtime/simulator.h"
 
 #include <string.h>
 
@@ -106,6 +107,11 @@ static attune_status read_options(struct cli *cli, struct verify_options *settin
     if (status == ATTUNE_OK && settings->target != NULL) {
         struct target target;
         status = cli_target(cli, settings->target, &target, error);
+    }
+    if (status == ATTUNE_OK && simulator_is_named(settings->device) && settings->device[3] == ':') {
+        struct target target; /* a wrong word, as in --target */
+        status = cli_known_target(cli, settings->device + 4, &target, error);
+        status = status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "--device %.100s", settings->device);
     }
     return status == ATTUNE_OK ? cli_sanitize(options_text(given, "sanitize"), &settings->sanitize, error) : status;
 }

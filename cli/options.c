@@ -64,8 +64,10 @@ static attune_status refuse_unknown(const struct option *table, const char *name
 {
     const char *names[NAMES_MAX + 1];
     int count = 0;
-    for (; table[count].name != NULL && count < NAMES_MAX; count++) {
-        names[count] = table[count].name;
+    for (; table->name != NULL && count < NAMES_MAX; table++) {
+        if (table->kind != OPTION_ELSEWHERE) {
+            names[count++] = table->name;
+        }
     }
     names[count] = NULL;
     char text[NAME_LENGTH_MAX + 1];
@@ -142,6 +144,7 @@ static attune_status convert(struct option_value *value, struct error *error)
     switch (value->option->kind) {
     case OPTION_FLAG:
     case OPTION_TEXT:
+    case OPTION_ELSEWHERE:
         return ATTUNE_OK;
     case OPTION_COUNT:
         return parse_whole(value->text, 1, INT32_MAX, &value->whole, error);
@@ -193,6 +196,9 @@ static attune_status parse_option(struct options *options, int argc, char **argv
         option = find_option(options->table, name, length);
         if (option == NULL) {
             return refuse_unknown(options->table, name, length, error);
+        }
+        if (option->kind == OPTION_ELSEWHERE) {
+            return error_set(error, ATTUNE_INVALID, "--%s is no option of this command: %s", option->name, option->doc);
         }
         inline_value = equals != NULL ? equals + 1 : NULL;
     } else {
@@ -312,6 +318,9 @@ void options_help(const struct option *table, FILE *out)
         width = length > width ? length : width;
     }
     for (const struct option *at = table; at->name != NULL; at++) {
+        if (at->kind == OPTION_ELSEWHERE) {
+            continue;
+        }
         char left[NAME_LENGTH_MAX * 2];
         snprintf(left, sizeof left, "%s%s%s", at->name, at->argument != NULL ? " " : "",
                  at->argument != NULL ? at->argument : "");

@@ -20,7 +20,8 @@ enum option_kind {
     OPTION_SEED,     /* whole number, 64 bits unsigned */
     OPTION_REAL,     /* finite number */
     OPTION_DURATION, /* 60, 60s, 500ms, 5m, 1h, 30d: seconds > 0 */
-    OPTION_BYTES     /* 4096, 64KiB, 500MiB, 2GiB */
+    OPTION_BYTES,    /* 4096, 64KiB, 500MiB, 2GiB */
+    OPTION_ELSEWHERE /* no option of this command though one expects it: refused with `doc`, and not in its help */
 };
 
 struct option {

@@ -82,24 +82,43 @@ attune_status cli_problem(struct cli *cli, struct problem *problem, struct error
     return status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "--problem");
 }
 
+static const char *nearest_target(struct cli *cli, const char *text)
+{
+    const char *names[129] = {NULL};
+    for (int i = 0; i < generator_target_count(cli->generator) && i < 128; i++) {
+        names[i] = generator_target_name(cli->generator, i);
+    }
+    return nearest_name(text, names);
+}
+
+attune_status cli_known_target(struct cli *cli, const char *text, struct target *target, struct error *error)
+{
+    attune_status status = cli_generator(cli, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    status = target_parse(text, target, error);
+    if (status == ATTUNE_OK) {
+        json_t *facts = NULL;
+        status = generator_target_facts(cli->generator, target, &facts, error);
+        json_decref(facts);
+    }
+    if (status == ATTUNE_UNSUPPORTED ||
+        status == ATTUNE_INVALID) { /* a wrong word on the command line, not a failure */
+        const char *near = nearest_target(cli, text);
+        error_set(error, status = ATTUNE_INVALID, "%s%s%s%s", error->message, near != NULL ? "; did you mean " : "",
+                  near != NULL ? near : "", near != NULL ? "?" : "");
+    }
+    return status;
+}
+
 attune_status cli_target(struct cli *cli, const char *text, struct target *target, struct error *error)
 {
     if (text == NULL) {
         return error_set(error, ATTUNE_INVALID,
                          "--target is missing: --target gfx906, sm_90a or host (`attune target` lists the targets)");
     }
-    attune_status status = target_parse(text, target, error);
-    if (status == ATTUNE_OK) {
-        status = cli_generator(cli, error);
-    }
-    if (status == ATTUNE_OK) {
-        json_t *facts = NULL;
-        status = generator_target_facts(cli->generator, target, &facts, error);
-        json_decref(facts);
-        if (status == ATTUNE_UNSUPPORTED) { /* no such target: a wrong word on the command line, not a failure */
-            error_set(error, status = ATTUNE_INVALID, "%s", error->message);
-        }
-    }
+    attune_status status = cli_known_target(cli, text, target, error);
     return status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "--target");
 }
 

@@ -8,16 +8,32 @@
 
 /* ---- points and candidates ---- */
 
+/* the family's other templates with that parameter, and with that value unless it is NULL: "; F/T has it" */
+static void append_others(const struct kernel_template *of, const struct family *family, const char *name,
+                          const char *value, struct buffer *text)
+{
+    for (int i = 0; i < family->template_count; i++) {
+        const struct kernel_template *other = &family->templates[i];
+        int index = parameter_find(other, name);
+        if (other != of && index >= 0 &&
+            (value == NULL || parameter_value_find(&other->parameters[index], value) >= 0)) {
+            buffer_format(text, "; %s/%s has it: begin with that name", family->name, other->name);
+        }
+    }
+}
+
 static attune_status refuse_parameter(const struct kernel_template *of, const struct family *family, const char *name,
                                       struct error *error)
 {
-    struct buffer list = BUFFER_INIT;
+    struct buffer list = BUFFER_INIT, others = BUFFER_INIT;
     for (int i = 0; i < of->parameter_count; i++) {
         buffer_format(&list, "%s%s", i > 0 ? ", " : "", of->parameters[i].name);
     }
-    error_set(error, ATTUNE_INVALID, "%s/%s has no parameter '%s'; its parameters are: %s", family->name, of->name,
-              name, list.length > 0 ? buffer_string(&list) : "none");
+    append_others(of, family, name, NULL, &others);
+    error_set(error, ATTUNE_INVALID, "%s/%s has no parameter '%s'; its parameters are: %s%s", family->name, of->name,
+              name, list.length > 0 ? buffer_string(&list) : "none", buffer_string(&others));
     buffer_free(&list);
+    buffer_free(&others);
     return ATTUNE_INVALID;
 }
 
@@ -32,6 +48,7 @@ static attune_status set_value(const struct kernel_template *of, const struct fa
     if (value < 0) {
         struct buffer domain = BUFFER_INIT;
         parameter_domain(&of->parameters[index], &domain);
+        append_others(of, family, name, text, &domain);
         error_set(error, ATTUNE_INVALID, "%s=%s is outside its domain in %s/%s: %s", name, text, family->name, of->name,
                   buffer_string(&domain));
         buffer_free(&domain);

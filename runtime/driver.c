@@ -60,6 +60,12 @@ attune_status driver_parse_device(const char *text, const struct driver **driver
     if (strcmp(text, "sim") == 0 || strncmp(text, "sim:", 4) == 0) {
         return driver_sim(text[3] == ':' ? text + 4 : "", driver, error);
     }
+    if (strncmp(text, "host-", 5) == 0) {
+        return error_set(error, ATTUNE_INVALID,
+                         "device \"%.100s\" is unknown: the device is host, and `attune verify --device host --target "
+                         "%.100s` runs the text made for that target on it",
+                         text, text + 5);
+    }
     char name[16];
     const char *colon = strchr(text, ':');
     size_t length = colon ? (size_t)(colon - text) : strlen(text);

@@ -83,12 +83,12 @@ local function supports(p, t)
     end
     for _, name in ipairs({ "q_dtype", "k_dtype", "v_dtype", "o_dtype" }) do
         if not kernel.types[p[name]] then
-            return false, name .. "=" .. tostring(p[name]) .. ": the portable template has f16, bf16 and f32"
+            return false, name .. "=" .. tostring(p[name]) .. ": the templates have f16, bf16 and f32"
         end
     end
     for _, name in ipairs({ "head_dim_qk", "head_dim_v" }) do
         if p[name] < 1 or p[name] > 256 then
-            return false, name .. "=" .. p[name] .. ": the portable template has 1 to 256"
+            return false, name .. "=" .. p[name] .. ": the templates have 1 to 256"
         end
     end
     return true

@@ -18,6 +18,7 @@ static const struct option table[] = {
     {"budget", 0, OPTION_DURATION, false, "TIME", "time"},
     {"keep", 0, OPTION_BYTES, false, "SIZE", "size"},
     {"json", 0, OPTION_FLAG, false, NULL, "JSON"},
+    {"jobs", 0, OPTION_ELSEWHERE, false, NULL, "the environment says how many"},
     {0},
 };
 
@@ -87,6 +88,8 @@ static void what_is_wrong_is_named(void **state)
         {"--probelm x", "unknown option --probelm: did you mean --problem?"},
         {"--prob x", "did you mean --problem?"},
         {"--zzzzzz", "--help lists"},
+        {"--jobs 4", "--jobs is no option of this command: the environment says how many"},
+        {"--job", "unknown option --job: --help lists"}, /* what is none is nobody's nearest */
         {"-x", "unknown option -x"},
         {"--problem", "--problem needs a value: --problem TEXT"},
         {"--problem a --problem b", "--problem is given twice ('a' and 'b')"},
