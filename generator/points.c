@@ -8,28 +8,53 @@
 
 /* ---- points and candidates ---- */
 
-/* the family's other templates with that parameter, and with that value unless it is NULL: "; F/T has it" */
+static int tell_support(lua_State *L)
+{
+    struct call *call = lua_touserdata(L, 1);
+    struct buffer *reason = call->result;
+    template_supports(L, call->generator, call->family, call->of, call->problem, call->target, reason);
+    return 0;
+}
+
+/* The family's other templates with that parameter, and with that value unless it is NULL: "; F/T has it", and why that
+ * one does not serve the problem, where `of` was chosen for one. */
 static void append_others(const struct kernel_template *of, const struct family *family, const char *name,
-                          const char *value, struct buffer *text)
+                          const char *value, const struct call *chosen, struct buffer *text)
 {
     for (int i = 0; i < family->template_count; i++) {
-        const struct kernel_template *other = &family->templates[i];
+        struct kernel_template *other = &((struct family *)(uintptr_t)family)->templates[i];
+        struct buffer reason = BUFFER_INIT;
+        struct error failure = {.message = ""};
         int index = parameter_find(other, name);
-        if (other != of && index >= 0 &&
-            (value == NULL || parameter_value_find(&other->parameters[index], value) >= 0)) {
+        if (other == of || index < 0 || (value != NULL && parameter_value_find(&other->parameters[index], value) < 0)) {
+            continue;
+        }
+        if (chosen != NULL) {
+            struct call call = *chosen;
+            call.of = other;
+            call.result = &reason;
+            if (sandbox_protect(&call.generator->sandbox, tell_support, &call, &failure) != ATTUNE_OK) {
+                buffer_text(&reason, failure.message);
+            }
+        }
+        if (reason.length > 0) {
+            buffer_format(text, "; %s/%s has it, but does not serve this problem: %s", family->name, other->name,
+                          buffer_string(&reason));
+        } else {
             buffer_format(text, "; %s/%s has it: begin with that name", family->name, other->name);
         }
+        buffer_free(&reason);
     }
 }
 
 static attune_status refuse_parameter(const struct kernel_template *of, const struct family *family, const char *name,
-                                      struct error *error)
+                                      const struct call *chosen, struct error *error)
 {
     struct buffer list = BUFFER_INIT, others = BUFFER_INIT;
     for (int i = 0; i < of->parameter_count; i++) {
         buffer_format(&list, "%s%s", i > 0 ? ", " : "", of->parameters[i].name);
     }
-    append_others(of, family, name, NULL, &others);
+    append_others(of, family, name, NULL, chosen, &others);
     error_set(error, ATTUNE_INVALID, "%s/%s has no parameter '%s'; its parameters are: %s%s", family->name, of->name,
               name, list.length > 0 ? buffer_string(&list) : "none", buffer_string(&others));
     buffer_free(&list);
@@ -37,18 +62,20 @@ static attune_status refuse_parameter(const struct kernel_template *of, const st
     return ATTUNE_INVALID;
 }
 
+/* `chosen`: the call for which `of` is the default's template; NULL when it was named */
 static attune_status set_value(const struct kernel_template *of, const struct family *family, const char *name,
-                               const char *text, struct point *point, bool *seen, struct error *error)
+                               const char *text, const struct call *chosen, struct point *point, bool *seen,
+                               struct error *error)
 {
     int index = parameter_find(of, name);
     if (index < 0) {
-        return refuse_parameter(of, family, name, error);
+        return refuse_parameter(of, family, name, chosen, error);
     }
     int value = parameter_value_find(&of->parameters[index], text);
     if (value < 0) {
         struct buffer domain = BUFFER_INIT;
         parameter_domain(&of->parameters[index], &domain);
-        append_others(of, family, name, text, &domain);
+        append_others(of, family, name, text, chosen, &domain);
         error_set(error, ATTUNE_INVALID, "%s=%s is outside its domain in %s/%s: %s", name, text, family->name, of->name,
                   buffer_string(&domain));
         buffer_free(&domain);
@@ -84,8 +111,8 @@ attune_status point_of_candidate(const struct candidate *candidate, const struct
                          candidate->parameter_count);
     }
     for (int i = 0; i < candidate->parameter_count; i++) {
-        attune_status status =
-            set_value(of, family, candidate->parameters[i].name, candidate->parameters[i].value, point, seen, error);
+        attune_status status = set_value(of, family, candidate->parameters[i].name, candidate->parameters[i].value,
+                                         NULL, point, seen, error);
         if (status != ATTUNE_OK) {
             return status;
         }
@@ -334,7 +361,7 @@ static int default_of_template(lua_State *L)
 
 /* `name=value` words of a candidate's text onto the point; seen tells which parameters were named */
 static attune_status parse_words(char *words, const struct family *family, const struct kernel_template *of,
-                                 struct point *point, bool *seen, struct error *error)
+                                 const struct call *chosen, struct point *point, bool *seen, struct error *error)
 {
     char *rest = NULL;
     for (char *word = strtok_r(words, " \t\n", &rest); word != NULL; word = strtok_r(NULL, " \t\n", &rest)) {
@@ -343,7 +370,7 @@ static attune_status parse_words(char *words, const struct family *family, const
             return error_set(error, ATTUNE_INVALID, "'%s' is not parameter=value", word);
         }
         *equals = '\0';
-        attune_status status = set_value(of, family, word, equals + 1, point, seen, error);
+        attune_status status = set_value(of, family, word, equals + 1, chosen, point, seen, error);
         if (status != ATTUNE_OK) {
             return status;
         }
@@ -398,7 +425,9 @@ attune_status candidate_parse(struct generator *generator, const char *text, con
         return status;
     }
     point.of = of;
-    status = parse_words(words, family, of, &point, seen, error);
+    struct call chosen = {generator, family, of, problem, target, NULL, error};
+    generator->importing = family;
+    status = parse_words(words, family, of, named ? NULL : &chosen, &point, seen, error);
     if (status != ATTUNE_OK) {
         return status;
     }

@@ -88,6 +88,32 @@ local function settings(list)
     return table.concat(words, ", ")
 end
 
+-- what makes a candidate's tiles take less shared memory
+local function smaller_tiles(c)
+    local ways = {}
+    if c.block_k > 32 then
+        ways[1] = "block_k=32"
+    end
+    if shape.stages[c.prefetch] > 1 then
+        ways[#ways + 1] = "a prefetch with fewer tiles than " .. c.prefetch
+    elseif c.kv_buffers == 2 and (c.prefetch == "registers" or c.prefetch == "off") then
+        ways[#ways + 1] = "kv_buffers=1"
+    end
+    if c.q_in == "shared" then
+        ways[#ways + 1] = "q_in=registers"
+    end
+    return #ways == 0 and "a smaller block_q" or table.concat(ways, " or ")
+end
+
+-- what makes room for more waves or blocks than `fits`, whichever of the two they lack
+local function more_room(c, d, t, fits, by_shared)
+    local shared = t.maker == "nvidia" and by_shared or by_shared * c.threads // t.wave // t.simds
+    if d.registers <= t.registers and shared <= fits then
+        return smaller_tiles(c)
+    end
+    return "a smaller block_q" .. (c.threads < 512 and " or more threads" or "") .. (c.block_k > 32 and " or block_k=32" or "")
+end
+
 space.constraints = {
     { doc = "index=wide where a tile may span 2^31 bytes; elsewhere in a corner only",
       check = function(c, p)
@@ -209,7 +235,7 @@ space.constraints = {
       check = function(c, p, t)
           local d = derive(c, p, t)
           if d.shared_bytes > t.lds_bytes then
-              return refuse("shared memory: %d bytes, the target has %d", d.shared_bytes, t.lds_bytes)
+              return refuse("shared memory: %d bytes, the target has %d: take %s", d.shared_bytes, t.lds_bytes, smaller_tiles(c))
           elseif c.q_in == "registers" and d.q_registers > 64 then
               return refuse("q_in=registers: %d registers for the wave's %d queries, more than 64", d.q_registers, d.wave_q)
           elseif c.q_in == "shared" and d.q_registers <= 32 and not (t.maker == "amd" and d.form.multiply) then
@@ -222,12 +248,13 @@ space.constraints = {
           local fits, by_shared = shape.residency(d, c, t)
           if fits < 1 then
               return refuse("registers: about %d a lane, %d bytes of shared memory: no block of %d threads fits (%d registers a "
-                  .. "lane, %d bytes)", d.registers, d.shared_bytes, c.threads, t.registers, t.unit_lds_bytes)
+                  .. "lane, %d bytes): take %s", d.registers, d.shared_bytes, c.threads, t.registers, t.unit_lds_bytes,
+                  more_room(c, d, t, fits, by_shared))
           elseif c.resident > fits then
-              return refuse("resident=%d: about %d registers a lane and %d bytes of shared memory leave %d", c.resident, d.registers,
-                  d.shared_bytes, fits)
+              return refuse("resident=%d: about %d registers a lane and %d bytes of shared memory leave %d: take resident=%d or "
+                  .. "%s", c.resident, d.registers, d.shared_bytes, fits, fits, more_room(c, d, t, fits, by_shared))
           elseif c.resident < math.min(fits, 4) - (t.maker == "nvidia" and c.prefetch ~= "off" and 0 or 1) then
-              return refuse("resident=%d leaves registers unused: %d fit", c.resident, fits)
+              return refuse("resident=%d leaves registers unused: %d fit: take resident=%d", c.resident, fits, math.min(fits, 3))
           elseif by_shared * c.threads < t.simds * t.wave and c.threads >= 128 then
               return refuse("%d bytes of shared memory: too few waves for %d SIMD units", d.shared_bytes, t.simds)
           end
@@ -344,7 +371,7 @@ function space.supports(p, t)
     end
     local form = instructions.forms(t, p.k_dtype)[1]
     if form.name == "fma" then
-        return false, t.name .. " has neither matrix instructions nor dot2 for " .. p.k_dtype .. ": the portable template serves it"
+        return false, t.name .. " has neither matrix instructions nor dot2 for " .. p.k_dtype .. ", only fma: the portable template serves it"
     elseif p.q_dtype ~= p.k_dtype or p.v_dtype ~= p.k_dtype then
         return false, form.name .. " takes q, k and v of one type; they are " .. p.q_dtype .. ", " .. p.k_dtype .. ", " .. p.v_dtype
     elseif p.seqlen_q <= 4 then

@@ -158,7 +158,8 @@ space.constraints = {
       check = function(c, p, t)
           local d = derive(c, p, t)
           if d.shared_bytes > t.lds_bytes then
-              return refuse("shared memory: %d bytes, the target has %d", d.shared_bytes, t.lds_bytes)
+              return refuse("shared memory: %d bytes, the target has %d: take smaller tiles of keys or a smaller block_q", d.shared_bytes,
+                  t.lds_bytes)
           end
           local q_words = c.tile_q * d.q_row_chunks * 4
           if c.q_in == "registers" and q_words > 64 then
@@ -170,7 +171,8 @@ space.constraints = {
           end
           local limit = math.min(shape.register_limit, t.unit_registers // c.threads)
           if d.registers > limit then
-              return refuse("registers: about %d a thread, %d threads leave %d", d.registers, c.threads, limit)
+              return refuse("registers: about %d a thread, %d threads leave %d: take a smaller tile_q or tile_k, or fewer threads",
+                  d.registers, c.threads, limit)
           end
           local blocks = shape.resident_blocks(d.shared_bytes, d.registers, c, t)
           local waves = blocks * c.threads // t.wave

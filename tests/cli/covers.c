@@ -53,6 +53,32 @@ static void an_instruction_that_a_target_lacks_is_refused_with_those_it_has(void
     complains("gfx942 has no such instruction for f16; it has mfma_32x32x8, mfma_16x16x16");
 }
 
+/* the portable template is chosen there, which knows no such value: the other one's reason is told with its name */
+static void why_the_other_template_does_not_serve_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target, *problem, *word, *reason;
+    } cases[] = {
+        {"gfx900", "dtype=f16 batch=1 heads=1 seqlen_q=64 head_dim=64", "multiply=mfma_16x16x16",
+         "gfx900 has neither matrix instructions nor dot2 for f16, only fma"},
+        {"gfx1100", "dtype=f32 batch=1 heads=1 seqlen_q=64 head_dim=64", "multiply=wmma_16x16x16",
+         "gfx1100 has neither matrix instructions nor dot2 for f32, only fma"},
+        {"gfx906", "dtype=bf16 batch=1 heads=1 seqlen_q=64 head_dim=64", "multiply=dot2_8",
+         "gfx906 has neither matrix instructions nor dot2 for bf16, only fma"},
+        {"gfx942", "dtype=f16 batch=1 heads=1 seqlen_q=1 seqlen_k=64 head_dim=64", "multiply=mfma_16x16x16",
+         "seqlen_q=1 fills no fragment"},
+        {"gfx942", "dtype=f16 batch=1 heads=1 seqlen_q=1 seqlen_k=64 head_dim=64", "masking=asked",
+         "seqlen_q=1 fills no fragment"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        attune("show", "--problem", cases[i].problem, "--target", cases[i].target, cases[i].word, NULL);
+        exits_with(EXIT_IS_USAGE);
+        complains("attention.forward/fragments has it, but does not serve this problem: ");
+        complains(cases[i].reason);
+    }
+}
+
 static void blocks_that_do_not_fit_are_refused_with_the_numbers(void **state)
 {
     (void)state;
@@ -60,7 +86,7 @@ static void blocks_that_do_not_fit_are_refused_with_the_numbers(void **state)
            scratch("large.o"), "block_k=96", NULL);
     exits_with(EXIT_IS_FAILED);
     complains("shared memory: ");
-    complains("the target has 65536");
+    complains("the target has 65536: take block_k=32 or ");
     attune("compile", "--problem", "dtype=f16 batch=1 heads=1 seqlen_q=64 head_dim=256", "--target", "sm_80", "-o",
            scratch("large.o"), "block_q=256", "threads=128", NULL);
     exits_with(EXIT_IS_FAILED);
@@ -72,6 +98,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(covers_are_right_on_every_target),
         cmocka_unit_test(an_instruction_that_a_target_lacks_is_refused_with_those_it_has),
+        cmocka_unit_test(why_the_other_template_does_not_serve_is_told),
         cmocka_unit_test(blocks_that_do_not_fit_are_refused_with_the_numbers),
     };
     return cmocka_run_group_tests(tests, program_setup, program_teardown);
