@@ -1,5 +1,6 @@
 /* cmd_cache.c - `attune cache ls|info|journals|report|verify|prune`. */
 #include "cli/cmd_cache.h"
+#include "base/digest.h"
 #include "base/files.h"
 #include "cache/store.h"
 #include "cli/table.h"
@@ -145,13 +146,27 @@ static json_t *sorted(json_t *entries)
     return ordered;
 }
 
+/* "portable 6af8c00f6279": template and id, of which explain and bench tell more. One specialisation can have a default
+ * for decoding and another for longer queries, which nothing else in the row tells apart. */
+static void candidate_cell(struct table *table, const char *candidate)
+{
+    char id[DIGEST_SHORT_BYTES];
+    const char *slash = candidate != NULL ? strchr(candidate, '/') : NULL;
+    if (slash == NULL) {
+        table_cell(table, "-");
+        return;
+    }
+    digest_short(candidate, id);
+    table_cell(table, "%.*s %s", (int)strcspn(slash + 1, " "), slash + 1, id);
+}
+
 static void print_records(const json_t *entries)
 {
     struct table table;
     struct buffer problem = BUFFER_INIT;
     size_t index;
     json_t *row;
-    table_begin(&table, "kind|target|>winner µs|>default µs|>bytes|modified|run|problem, or path");
+    table_begin(&table, "kind|target|>winner µs|>default µs|>bytes|modified|run|candidate|problem, or path");
     json_array_foreach(entries, index, row)
     {
         const char *record = json_string_value(json_object_get(row, "record"));
@@ -172,6 +187,7 @@ static void print_records(const json_t *entries)
         table_cell(&table, "%lld", (long long)json_integer_value(json_object_get(row, "bytes")));
         table_cell(&table, "%s", date);
         table_cell(&table, "%.12s", run != NULL ? run : "-");
+        candidate_cell(&table, json_string_value(json_object_get(row, "candidate")));
         buffer_clear(&problem);
         problem_short(json_string_value(json_object_get(row, record != NULL ? "problem" : "path")), &problem);
         table_cell(&table, "%s", buffer_string(&problem));

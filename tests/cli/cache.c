@@ -2,6 +2,7 @@
  * a miss would do. */
 #include "program.h"
 
+#include "base/digest.h"
 #include "base/files.h"
 
 #include <stdio.h>
@@ -86,6 +87,37 @@ static void verify_names_what_is_bad(void **state)
     says("removed 2 entries, ");
 }
 
+/* one specialisation, a default for decoding and one for more queries: their rows differ in nothing but the candidate
+ */
+static void ls_tells_the_defaults_of_a_specialisation_apart(void **state)
+{
+    (void)state;
+    static const char *const problems[] = {"heads=1 seqlen_q=1 seqlen_k=64 head_dim=16",
+                                           "heads=1 seqlen_q=64 seqlen_k=64 head_dim=16"};
+    for (int i = 0; i < 2; i++) {
+        const struct process_result *result = attune("compile", "--defaults", "--problem", problems[i], "--target",
+                                                     "host", "--store", scratch("defaults"), NULL);
+        if (result->exit_code == EXIT_IS_MISSING) {
+            skip();
+        }
+        exits_with(EXIT_IS_DONE);
+    }
+    char cells[2][64];
+    attune("cache", "ls", "--store", scratch("defaults"), "--json", NULL);
+    const json_t *entries = json_object_get(answer(), "entries");
+    assert_int_equal(json_array_size(entries), 2);
+    for (size_t i = 0; i < 2; i++) {
+        char id[DIGEST_SHORT_BYTES];
+        digest_short(text_of(json_array_get(entries, i), "candidate"), id);
+        snprintf(cells[i], sizeof cells[i], "portable %s", id);
+    }
+    assert_string_equal(text_of(json_array_get(entries, 0), "problem"), text_of(json_array_get(entries, 1), "problem"));
+    assert_string_not_equal(cells[0], cells[1]);
+    attune("cache", "ls", "--store", scratch("defaults"), NULL);
+    says(cells[0]);
+    says(cells[1]);
+}
+
 /* ATTUNE_CACHE is set: the message says what is wrong with it */
 static void a_store_in_memory_tells_why(void **state)
 {
@@ -131,6 +163,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verify_names_what_is_bad),
+        cmocka_unit_test(ls_tells_the_defaults_of_a_specialisation_apart),
         cmocka_unit_test(a_store_in_memory_tells_why),
         cmocka_unit_test(explain_promises_no_default_that_is_not_there),
         cmocka_unit_test(explain_shows_no_time_where_nothing_was_timed),
