@@ -328,12 +328,20 @@ device_function void copy_${name}(async_copies &copies, u32 *tile, const char *r
 % copies("v", d.v_units, d.v_real)
 % end
 
+// What weights of a row are relative to, in powers of two, before it has seen a number: every finite score exceeds it, and by it
+// -infinity weighs nothing.
+constexpr float NO_REFERENCE = -3.40282347e38f;
+// whether a score's weight would exceed 2^${d.weight_bits + d.reach}
+device_function bool exceeds(float score, float scale, float reference)
+{
+    return fused(score, scale, -reference) > ${d.weight_bits + d.reach}.0f;
+}
 % if d.dropout then
 ${parts.philox}
 
 % end
 % if d.lse then
-${parts.log_denominator(d.weight_bits)}
+${parts.log_denominator(0)}
 
 % end
 % if not d.o_transposed then
@@ -443,19 +451,25 @@ ${kernel.shared(t, d.shared)}
     }
 % end
 
+% if async then
+    const char *k_coming = k_rows, *v_coming = v_rows;  // the next tiles to be copied
+% end
 % if c.prefetch == "async1" then
     // the first tile travels while q is read
     if (keys_end > 0)
-        copy_k(copies, k_tile, k_rows, k_row_bytes, minimum(seqlen_k, BLOCK_K), thread);
+        copy_k(copies, k_tile, k_coming, k_row_bytes, minimum(seqlen_k, BLOCK_K), thread);
+    k_coming += k_tile_bytes;
     commit_copies(copies);
 % elseif async then
     // the first tiles travel while q is read
 #pragma unroll
     for (int ahead = 0; ahead < STAGES - 1; ++ahead) {
         if (ahead * BLOCK_K < keys_end) {
-            copy_k(copies, k_tile + ahead * K_STAGE, k_rows + ahead * k_tile_bytes, k_row_bytes, minimum(seqlen_k - ahead * BLOCK_K, BLOCK_K), thread);
-            copy_v(copies, v_tile + ahead * V_STAGE, v_rows + ahead * v_tile_bytes, v_row_bytes, minimum(seqlen_k - ahead * BLOCK_K, BLOCK_K), thread);
+            copy_k(copies, k_tile + ahead * K_STAGE, k_coming, k_row_bytes, minimum(seqlen_k - ahead * BLOCK_K, BLOCK_K), thread);
+            copy_v(copies, v_tile + ahead * V_STAGE, v_coming, v_row_bytes, minimum(seqlen_k - ahead * BLOCK_K, BLOCK_K), thread);
         }
+        k_coming += k_tile_bytes;
+        v_coming += v_tile_bytes;
         commit_copies(copies);
     }
 % end
@@ -545,12 +559,12 @@ ${kernel.shared(t, d.shared)}
 %   end
 % end
 
-    float output[O_FRAGMENTS][Q_FRAGMENTS][ELEMENTS], row_max[Q_FRAGMENTS][ROWS], row_sum[Q_FRAGMENTS][ROWS];
+    float output[O_FRAGMENTS][Q_FRAGMENTS][ELEMENTS], reference[Q_FRAGMENTS][ROWS], row_sum[Q_FRAGMENTS][ROWS];
 #pragma unroll
     for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
-            row_max[q_fragment][i] = -INFINITY_FLOAT;  // of unscaled scores
+            reference[q_fragment][i] = NO_REFERENCE;
             row_sum[q_fragment][i] = 0.0f;             // this lane's keys only
         }
 #pragma unroll
@@ -680,46 +694,56 @@ ${kernel.shared(t, d.shared)}
         }
 % end
 
-        // softmax over what was seen so far: what a larger maximum makes too large is scaled down
+        // Softmax over what was seen so far: a score's weight is 2^(score * score_scale - reference). A row's reference follows its
+        // maximum only where weights would exceed 2^${d.weight_bits + d.reach}, so that the sums so far are seldom scaled. A row's numbers depend on that row alone.
+        float tile_max[Q_FRAGMENTS][ROWS];
+        bool grown = false;
 #pragma unroll
-        for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
-            float origin[ROWS], rescale[ROWS];
+        for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
 #pragma unroll
             for (int i = 0; i < ROWS; ++i) {
-                float tile_max = -INFINITY_FLOAT;
+                float &largest = tile_max[q_fragment][i];
+                largest = -INFINITY_FLOAT;
 #pragma unroll
                 for (int k_fragment = 0; k_fragment < K_FRAGMENTS; ++k_fragment)
 #pragma unroll
                     for (int r = 0; r < ELEMENTS; ++r)
                         if (${f.row_element_text} == i)
-                            tile_max = maximum(tile_max, score[k_fragment][q_fragment][r]);
+                            largest = maximum(largest, score[k_fragment][q_fragment][r]);
 % for _, mask in ipairs(f.masks) do
-                tile_max = maximum(tile_max, exchange(${mask}, tile_max));
+                largest = maximum(largest, exchange(${mask}, largest));
 % end
-                tile_max = maximum(row_max[q_fragment][i], tile_max);
-                // a row that has seen no number yet keeps -infinity; only the exponents' origin is replaced
-                origin[i] = tile_max == -INFINITY_FLOAT ? 0.0f : tile_max * score_scale;
-                rescale[i] = exp2_fast(fused(row_max[q_fragment][i], score_scale, -origin[i]));
-                row_max[q_fragment][i] = tile_max;
-                row_sum[q_fragment][i] *= rescale[i];
-% if d.weight_bits ~= 0 then
-                origin[i] -= ${d.weight_bits}.0f;  // weights up to 2^${d.weight_bits}: small ones stay normal numbers of f16; row_sum carries the same factor
-% end
+                grown |= exceeds(largest, score_scale, reference[q_fragment][i]);
             }
+        if (any_lane(grown)) {
 #pragma unroll
-            for (int o_fragment = 0; o_fragment < O_FRAGMENTS; ++o_fragment)
+            for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
+                float rescale[ROWS];
 #pragma unroll
-                for (int r = 0; r < ELEMENTS; ++r)
-                    output[o_fragment][q_fragment][r] *= rescale[${f.row_element_text}];
+                for (int i = 0; i < ROWS; ++i) {
+                    const float before = reference[q_fragment][i], largest = tile_max[q_fragment][i];
+                    const float now = exceeds(largest, score_scale, before) ? fused(largest, score_scale, -${d.weight_bits}.0f) : before;
+                    rescale[i] = now == before ? 1.0f : exp2_fast(before - now);
+                    reference[q_fragment][i] = now;
+                    row_sum[q_fragment][i] *= rescale[i];
+                }
+#pragma unroll
+                for (int o_fragment = 0; o_fragment < O_FRAGMENTS; ++o_fragment)
+#pragma unroll
+                    for (int r = 0; r < ELEMENTS; ++r)
+                        output[o_fragment][q_fragment][r] *= rescale[${f.row_element_text}];
+            }
+        }
+#pragma unroll
+        for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment)
 #pragma unroll
             for (int k_fragment = 0; k_fragment < K_FRAGMENTS; ++k_fragment)
 #pragma unroll
                 for (int r = 0; r < ELEMENTS; ++r) {
                     float &weight = score[k_fragment][q_fragment][r];
-                    weight = exp2_fast(fused(weight, score_scale, -origin[${f.row_element_text}]));
+                    weight = exp2_fast(fused(weight, score_scale, -reference[q_fragment][${f.row_element_text}]));
                     row_sum[q_fragment][${f.row_element_text}] += weight;
                 }
-        }
 % if d.dropout then
 
         // keep or drop: scores whose keys share a call (numerics.md has the numbering); the sum above stays without dropout
@@ -949,8 +973,10 @@ ${kernel.shared(t, d.shared)}
     }
 % end
 % local function tile(masked)
+% if not async then
         const char *const k_rows_here = k_rows + k_begin * k_seq_stride * (i64)sizeof(k_type);
         const char *const v_rows_here = v_rows + k_begin * v_seq_stride * (i64)sizeof(v_type);
+% end
 % if c.kv_buffers == 1 then
         const int k_count = minimum(seqlen_k - k_begin, BLOCK_K);
 %   if prefetch == "off" then
@@ -1025,13 +1051,15 @@ ${kernel.shared(t, d.shared)}
         const int k_count = minimum(seqlen_k - k_begin, BLOCK_K);
         wait_copies<0>(copies);
         barrier();  // k is there, and nobody reads the v before any more
-        copy_v(copies, v_tile, v_rows_here, v_row_bytes, k_count, thread);
+        copy_v(copies, v_tile, v_coming, v_row_bytes, k_count, thread);
+        v_coming += v_tile_bytes;
         commit_copies(copies);
 %   scores(masked)
         wait_copies<0>(copies);
         barrier();  // v is there, and nobody reads k any more
         if (k_begin + BLOCK_K < keys_end)
-            copy_k(copies, k_tile, k_rows_here + k_tile_bytes, k_row_bytes, minimum(seqlen_k - k_begin - BLOCK_K, BLOCK_K), thread);
+            copy_k(copies, k_tile, k_coming, k_row_bytes, minimum(seqlen_k - k_begin - BLOCK_K, BLOCK_K), thread);
+        k_coming += k_tile_bytes;
         commit_copies(copies);
 %   outputs()
 % elseif async then
@@ -1039,8 +1067,10 @@ ${kernel.shared(t, d.shared)}
         barrier();  // this tile is there, and nobody reads the one before any more
         if (k_begin + (STAGES - 1) * BLOCK_K < keys_end) {
             const int next = k_begin + (STAGES - 1) * BLOCK_K, place = stage == 0 ? STAGES - 1 : stage - 1;
-            copy_k(copies, k_tile + place * K_STAGE, k_rows_here + (STAGES - 1) * k_tile_bytes, k_row_bytes, minimum(seqlen_k - next, BLOCK_K), thread);
-            copy_v(copies, v_tile + place * V_STAGE, v_rows_here + (STAGES - 1) * v_tile_bytes, v_row_bytes, minimum(seqlen_k - next, BLOCK_K), thread);
+            copy_k(copies, k_tile + place * K_STAGE, k_coming, k_row_bytes, minimum(seqlen_k - next, BLOCK_K), thread);
+            copy_v(copies, v_tile + place * V_STAGE, v_coming, v_row_bytes, minimum(seqlen_k - next, BLOCK_K), thread);
+            k_coming += k_tile_bytes;
+            v_coming += v_tile_bytes;
         }
         commit_copies(copies);
 %   scores(masked)
@@ -1081,8 +1111,8 @@ ${kernel.shared(t, d.shared)}
             sum += exchange(${mask}, sum);
 % end
             const int row = wave_begin + q_fragment * QUERIES + (${f.query_text}) + ${f.query_row_text};
-            // a row that saw no key: output 0, lse -infinity. Scores that are all NaN also leave the maximum, but a NaN sum.
-            const bool empty = row_max[q_fragment][i] == -INFINITY_FLOAT && sum == 0.0f;
+            // a row that saw no key: output 0, lse -infinity
+            const bool empty = sum == 0.0f;
 % if d.dropout then
             const float factor = empty ? 0.0f : dropout_scale / sum;
 % else
@@ -1118,9 +1148,10 @@ ${kernel.shared(t, d.shared)}
 %   lane_column = f.key_text
 % end
 % if d.o_transposed then
+                char *const o_row = o_rows + (row_offset)row * o_row_bytes + lane % 4 * 16;
 #pragma unroll
                 for (int first = 0; first < O_FRAGMENTS; first += 4)
-                    store_words<4>(o_rows + (row_offset)row * o_row_bytes + (first + lane % 4) * 16, o_words + first);
+                    store_words<4>(o_row + first * 16, o_words + first);
 % else
 #pragma unroll
                 for (int first = 0; first < O_FRAGMENTS; first += ${d.together})
@@ -1147,7 +1178,7 @@ ${kernel.shared(t, d.shared)}
 % if d.lse then
                 if (${#f.masks == 0 and "true" or "(" .. linear(f.owner, f.lanes, "lane") .. ") == 0"})
                     lse[((i64)batch_index * heads + head) * seqlen_q + q_begin + row] =
-                        empty ? -INFINITY_FLOAT : log_denominator(row_max[q_fragment][i] == -INFINITY_FLOAT ? row_max[q_fragment][i] : row_max[q_fragment][i] * score_scale, sum);
+                        empty ? -INFINITY_FLOAT : log_denominator(reference[q_fragment][i], sum);
 % end
             }
         }

@@ -170,8 +170,9 @@ function shape.derive(c, p, t)
         moving = math.max(d.k_steps * 4, d.v_move_words)
     end
     d.q_registers = q_registers
-    d.registers = output + scores + d.q_fragments * f.rows * 3 + 24 + (c.q_in == "registers" and q_registers or 0) + operands
-        + (c.prefetch == "off" and 0 or moving)
+    local philox = p.dropout ~= 0 and 16 or 0
+    d.registers = output + scores + d.q_fragments * f.rows * 3 + 24 + philox + (c.q_in == "registers" and q_registers or 0)
+        + operands + (c.prefetch == "off" and 0 or moving)
     if c.prefetch == "off" then
         d.registers = math.max(d.registers, output + 24 + moving)
     end
@@ -216,6 +217,8 @@ function shape.derive(c, p, t)
     -- options
     d.causal, d.dropout, d.lse = p.causal ~= "none", p.dropout ~= 0, p.lse ~= 0
     d.weight_bits = p.v_dtype == "f16" and bytes == 2 and 14 or 0
+    -- how far weights may exceed 2^weight_bits before sums are scaled down, in powers of two: f16 ends below 2^16
+    d.reach = d.weight_bits == 14 and 1 or 8
     local o_bytes = element_bytes(p.o_dtype)
     local o_piece = common.piece(p, p.head_dim_v * o_bytes, o_bytes)
     d.lane_columns = d.together * f.row_columns

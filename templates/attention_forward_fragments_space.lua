@@ -290,6 +290,7 @@ space.constraints = {
 local shapes = {
     mma_sync = { { 128, 64, 128 }, { 128, 64, 256 }, { 128, 32, 256 }, { 64, 64, 128 }, { 64, 32, 128 } },
     mma_sync_128 = { { 128, 32, 128 }, { 128, 64, 256 }, { 128, 32, 256 }, { 64, 64, 128 }, { 64, 32, 128 } }, -- heads of over 64
+    mma_sync_256 = { { 128, 64, 256 }, { 64, 64, 128 }, { 128, 32, 256 }, { 64, 32, 128 } }, -- heads of over 128
     mfma = { { 128, 64, 256 }, { 64, 64, 256 }, { 64, 32, 256 }, { 128, 32, 256 } },
     wmma_gfx11 = { { 128, 64, 256 }, { 64, 64, 128 }, { 64, 32, 128 } },
     wmma_gfx12 = { { 128, 64, 256 }, { 64, 64, 128 }, { 64, 32, 128 } },
@@ -304,10 +305,16 @@ local prefetches = { -- where no shape does with the first kinds, the last
 -- have been seen to need.
 local function comfortable(c, p, t, least)
     local d = derive(c, p, t)
-    if t.maker == "nvidia" then
+    if least == 0 then
+        return true
+    elseif t.maker == "nvidia" then
         -- rows longer than 128 take addresses, and what travels between their products finds all registers taken
         local long, between = d.depth_chunks > 16, c.prefetch == "async1" or c.prefetch == "registers"
-        return least == 0 or d.registers <= (long and 216 or 230) and not (long and between)
+        local limit = math.min(t.registers, t.unit_registers // (c.resident * c.threads))
+        return c.resident * c.threads // (t.wave * t.simds) >= least and d.registers <= limit - limit // (long and 6 or 10)
+            and not (long and between)
+    elseif c.resident < least then
+        return false
     end
     local limit = math.min(t.registers, t.unit_registers // (c.resident * t.simds * t.wave))
     local family, needed = d.form.family, d.registers
@@ -316,10 +323,10 @@ local function comfortable(c, p, t, least)
         needed = needed + (c.q_in == "registers" and d.q_registers or 0) + other
     elseif d.form.multiply then
         local uneven = d.depth_chunks & d.depth_chunks - 1 ~= 0 and 6 or 0 -- such rows' chunks are found by multiplying
-        return least == 0 or needed + other // 2 + uneven <= limit
+        return needed + other // 2 + uneven <= limit
     end
     local part = family == "mfma" and t.accumulators == "shared" and 5 or 8
-    return least == 0 or needed <= limit - limit // part
+    return needed <= limit - limit // part
 end
 
 -- the first choice of that shape, of these kinds of prefetch, that leaves registers for `least` waves or more; nil: none
@@ -327,7 +334,7 @@ local function default_of(form, entry, kinds, least, p, t)
     local long = math.max(p.head_dim_qk, p.head_dim_v) > 128 -- loads may have to wait for the products' registers
     for _, prefetch in ipairs(kinds) do
         for choice = 0, 3 do
-            for resident = 3, math.max(least, 1), -1 do
+            for resident = 3, 1, -1 do
                 local wanted = {
                     index = p.index == "wide" and "wide" or "narrow", exact = "off", multiply = form.name,
                     prefetch = prefetch, p_in = instructions.fragment(form).route,
@@ -348,11 +355,12 @@ end
 function space.default(p, t)
     local form = instructions.forms(t, p.k_dtype)[1]
     local list = shapes[form.family]
-    if form.family == "mma_sync" and math.max(p.head_dim_qk, p.head_dim_v) > 64 then
-        list = shapes.mma_sync_128
+    local longest = math.max(p.head_dim_qk, p.head_dim_v)
+    if form.family == "mma_sync" and longest > 64 then
+        list = longest > 128 and shapes.mma_sync_256 or shapes.mma_sync_128
     end
     -- first with as many waves as hide latencies, then with any
-    for _, least in ipairs(t.maker == "amd" and { 2, 1, 0 } or { 1, 0 }) do
+    for _, least in ipairs { 2, 1, 0 } do
         for _, kinds in ipairs(prefetches[t.maker]) do
             for _, entry in ipairs(list) do
                 local found = default_of(form, entry, kinds, least, p, t)

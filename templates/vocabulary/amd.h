@@ -279,6 +279,17 @@ template <int MASK> device_function float exchange_now(float value) { return bit
 
 /* a value that all lanes of the wave have, in a scalar register */
 #define wave_uniform(value) __builtin_amdgcn_readfirstlane(value)
+/* whether a condition holds in any lane of the wave: a scalar */
+device_function bool any_lane(bool condition)
+{
+#if !__has_builtin(__builtin_amdgcn_ballot_w64)
+    return __builtin_amdgcn_uicmp(condition, 0u, 33) != 0; /* not equal; hiprtc 5.2 */
+#elif defined(__GFX9__)
+    return __builtin_amdgcn_ballot_w64(condition) != 0;
+#else
+    return __builtin_amdgcn_ballot_w32(condition) != 0;
+#endif
+}
 
 /* ---- matrix instructions: c += a b by one wave, operands in the registers' order ---- */
 #define matrix_multiply(name, c, a, b) matrix_multiply_##name(c, a, b)

@@ -265,6 +265,15 @@ inline int host_wave_uniform(const host_api *api, u32 site, int value)
     return value;
 }
 
+/* whether a condition holds in any lane of the wave */
+inline bool host_any_lane(const host_api *api, u32 site, bool condition, u32 wave)
+{
+    u32 any = condition;
+    for (u32 mask = 1; mask < wave; mask *= 2)
+        any |= api->shuffle(site, any, (api->thread_index() % wave) ^ mask);
+    return any != 0;
+}
+
 /* ---- matrix instructions: the host device computes them from the hardware's register layouts ---- */
 enum host_matrix {
     host_matrix_mfma_f32_16x16x16_f16,
@@ -400,6 +409,7 @@ device_function void wait_direct(async_copies &copies) { host_copies_end(copies,
 #define group_sum(lanes, value) host_group_sum(api, __COUNTER__, lanes, value, WAVE)
 #define exchange(mask, value) host_exchange(api, __COUNTER__, mask, value, WAVE)
 #define wave_uniform(value) host_wave_uniform(api, __COUNTER__, value)
+#define any_lane(condition) host_any_lane(api, __COUNTER__, condition, WAVE)
 #define matrix_multiply(name, c, a, b) api->matrix(__COUNTER__, host_matrix_##name, c, a, b)
 #define load_matrices(to, row) host_load_matrices(api, __COUNTER__, to, row, WAVE, host_matrices_deal)
 #define load_matrices_transposed(to, row) \

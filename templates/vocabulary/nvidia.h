@@ -188,6 +188,8 @@ template <int LANES> device_function float group_sum_now(float value)
 #define exchange(mask, value) __shfl_xor_sync(0xffffffffu, value, mask)
 /* a value that all lanes of the wave have */
 #define wave_uniform(value) __shfl_sync(0xffffffffu, value, 0)
+/* whether a condition holds in any lane of the wave */
+#define any_lane(condition) ((bool)__any_sync(0xffffffffu, condition))
 
 /* ---- matrix instructions: c += a b by one warp, operands in the registers' order ---- */
 #define matrix_multiply(name, c, a, b) matrix_multiply_##name(c, a, b)
