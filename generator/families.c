@@ -201,6 +201,7 @@ static void read_parameters(lua_State *L, const struct family *family, struct ke
         read_text(L, family, where, "name", true, "", parameter->name, sizeof parameter->name);
         snprintf(where, sizeof where, "template %s, parameter %s", of->name, parameter->name);
         read_text(L, family, where, "doc", true, NULL, parameter->doc, sizeof parameter->doc);
+        parameter->here = read_function(L, family, where, "here", false);
         if (parameter_find(of, parameter->name) >= 0) {
             wrong(L, family, "%s is declared twice", where);
         }

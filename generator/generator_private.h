@@ -24,6 +24,7 @@ struct parameter {
     char doc[DOC_BYTES];
     int value_count;
     struct value *values; /* owned */
+    int here;             /* Lua function (p, t): the values that this target has for this problem, or LUA_NOREF */
 };
 
 struct constraint {

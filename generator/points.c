@@ -47,6 +47,64 @@ static void append_others(const struct kernel_template *of, const struct family 
     }
 }
 
+struct values_here {
+    struct call call;
+    const struct parameter *parameter;
+    struct buffer *text;
+};
+
+/* "on gfx90a A, B; elsewhere C, D": what the parameter's here(p, t) names, then the rest */
+static int tell_values_here(lua_State *L)
+{
+    struct values_here *asking = lua_touserdata(L, 1);
+    const struct parameter *parameter = asking->parameter;
+    bool has[PARAMETER_VALUES_MAX] = {false};
+    lua_rawgeti(L, LUA_REGISTRYINDEX, parameter->here);
+    push_problem(L, asking->call.generator, asking->call.problem);
+    push_target(L, asking->call.generator, asking->call.target);
+    lua_call(L, 2, 1);
+    for (int i = 1; lua_type(L, -1) == LUA_TTABLE && lua_geti(L, -1, i) != LUA_TNIL; i++) {
+        int value = parameter_value_find(parameter, luaL_checkstring(L, -1));
+        has[value < 0 ? 0 : value] |= value >= 0;
+        lua_pop(L, 1);
+    }
+    for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+        int count = 0;
+        for (int i = 0; i < parameter->value_count; i++) {
+            if (has[i] != (bool)elsewhere) {
+                buffer_format(asking->text, "%s%s",
+                              count > 0   ? ", "
+                              : elsewhere ? "; elsewhere "
+                                          : "",
+                              parameter->values[i].text);
+                count++;
+            }
+        }
+        if (count == 0 && !elsewhere) {
+            buffer_text(asking->text, "none");
+        }
+    }
+    return 0;
+}
+
+/* the values that may stand for the parameter; where the call says on which target, its own first */
+static void append_domain(const struct parameter *parameter, const struct call *chosen, struct buffer *text)
+{
+    struct buffer here = BUFFER_INIT;
+    struct error failure = {.message = ""};
+    struct values_here asking = {.parameter = parameter, .text = &here};
+    if (chosen != NULL && parameter->here != LUA_NOREF) {
+        asking.call = *chosen;
+        if (sandbox_protect(&chosen->generator->sandbox, tell_values_here, &asking, &failure) == ATTUNE_OK) {
+            buffer_format(text, "on %s %s", chosen->target->processor, buffer_string(&here));
+            buffer_free(&here);
+            return;
+        }
+    }
+    buffer_free(&here);
+    parameter_domain(parameter, text);
+}
+
 static attune_status refuse_parameter(const struct kernel_template *of, const struct family *family, const char *name,
                                       const struct call *chosen, struct error *error)
 {
@@ -74,7 +132,7 @@ static attune_status set_value(const struct kernel_template *of, const struct fa
     int value = parameter_value_find(&of->parameters[index], text);
     if (value < 0) {
         struct buffer domain = BUFFER_INIT;
-        parameter_domain(&of->parameters[index], &domain);
+        append_domain(&of->parameters[index], chosen, &domain);
         append_others(of, family, name, text, chosen, &domain);
         error_set(error, ATTUNE_INVALID, "%s=%s is outside its domain in %s/%s: %s", name, text, family->name, of->name,
                   buffer_string(&domain));

@@ -12,7 +12,14 @@ space.parameters = {
       values = { "narrow", "wide" } },
     { name = "exact", doc = "lengths compiled in: tail checks vanish, the record serves this problem alone",
       values = { "off", "lengths" } },
-    { name = "multiply", doc = "instruction that both products are made of", values = instructions.names },
+    { name = "multiply", doc = "instruction that both products are made of", values = instructions.names,
+      here = function(p, t)
+          local names = {}
+          for index, form in ipairs(instructions.forms(t, p.k_dtype)) do
+              names[index] = form.name
+          end
+          return names
+      end },
     { name = "prefetch", doc = "how the next tiles travel: not at all; in registers, one or two tiles ahead; k straight to shared "
           .. "memory (AMD); asynchronous copies with 1, 2 or 3 tiles of shared memory (NVIDIA)",
       values = { "off", "registers", "registers2", "direct", "async1", "async2", "async3" } },

@@ -69,7 +69,7 @@ static void usage_errors_name_what_is_wrong(void **state)
         {{"show", "--problem", "heads=2 seqlen_q=16 head_dim=64", "--target", "gfx90a", "tile_q=4"},
          "attention.forward/portable has it"},
         {{"show", "--problem", "heads=2 seqlen_q=16 head_dim=64", "--target", "gfx90a", "multiply=dot2"},
-         "dot2_16, dot2_8, fma; attention.forward/portable has it"},
+         "on gfx90a mfma_32x32x8, mfma_16x16x16, dot2_16, dot2_8, fma; elsewhere mfma_32x32x16, mfma_16x16x32"},
         {{"devices", "--json=1"}, "--json takes no value"},
         {{"explain", "--problem", SMALL, "--device", ""}, "--device is empty"},
         {{"cache", "ls", "--store="}, "--store is empty"},
