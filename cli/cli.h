@@ -81,6 +81,8 @@ attune_status cli_parse_problem(struct cli *cli, const char *text, struct proble
 attune_status cli_problem(struct cli *cli, struct problem *problem, struct error *error);
 /* a target that there are facts for; else ATTUNE_INVALID with the nearest name */
 attune_status cli_known_target(struct cli *cli, const char *text, struct target *target, struct error *error);
+/* the same for the TARGET of a device "sim:TARGET"; ATTUNE_OK for every other device, and for none: NULL */
+attune_status cli_known_device(struct cli *cli, const char *device, struct error *error);
 /* the same for the value of --target, which may be missing: NULL */
 attune_status cli_target(struct cli *cli, const char *text, struct target *target, struct error *error);
 

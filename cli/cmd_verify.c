@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "cli/progress.h"
 #include "cli/table.h"
-#include "runtime/simulator.h"
 
 #include <string.h>
 
@@ -108,10 +107,8 @@ static attune_status read_options(struct cli *cli, struct verify_options *settin
         struct target target;
         status = cli_target(cli, settings->target, &target, error);
     }
-    if (status == ATTUNE_OK && simulator_is_named(settings->device) && settings->device[3] == ':') {
-        struct target target; /* a wrong word, as in --target */
-        status = cli_known_target(cli, settings->device + 4, &target, error);
-        status = status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "--device %.100s", settings->device);
+    if (status == ATTUNE_OK) {
+        status = cli_known_device(cli, settings->device, error);
     }
     return status == ATTUNE_OK ? cli_sanitize(options_text(given, "sanitize"), &settings->sanitize, error) : status;
 }

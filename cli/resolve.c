@@ -3,6 +3,7 @@
 
 #include "base/control.h"
 #include "base/files.h"
+#include "runtime/simulator.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,16 @@ attune_status cli_known_target(struct cli *cli, const char *text, struct target 
                   near != NULL ? near : "", near != NULL ? "?" : "");
     }
     return status;
+}
+
+attune_status cli_known_device(struct cli *cli, const char *device, struct error *error)
+{
+    struct target target;
+    if (!simulator_is_named(device) || device[3] != ':') {
+        return ATTUNE_OK;
+    }
+    attune_status status = cli_known_target(cli, device + 4, &target, error);
+    return status == ATTUNE_OK ? ATTUNE_OK : error_prefix(error, "--device %.100s", device);
 }
 
 attune_status cli_target(struct cli *cli, const char *text, struct target *target, struct error *error)

@@ -12,7 +12,11 @@ attune_status session_open(struct cli *cli, attune_jit_mode mode, struct session
 {
     const char *name = options_text(&cli->options, "device");
     *session = (struct session){0};
-    attune_status status = driver_parse_device(name != NULL ? name : "", &session->driver, &session->ordinal, error);
+    attune_status status = cli_known_device(cli, name, error);
+    if (status != ATTUNE_OK) {
+        return status;
+    }
+    status = driver_parse_device(name != NULL ? name : "", &session->driver, &session->ordinal, error);
     if (status != ATTUNE_OK) {
         return error_prefix(error, "--device");
     }

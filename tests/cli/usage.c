@@ -64,6 +64,8 @@ static void usage_errors_name_what_is_wrong(void **state)
         {{"bench", "--problem", SMALL, "--target=gfx906"}, "--target is no option of this command"},
         {{"verify", "--problem", SMALL, "--device", "host-gfx906"}, "--device host --target gfx906"},
         {{"verify", "--problem", SMALL, "--target", "gfx907"}, "'gfx907' has no facts"},
+        {{"explain", "--problem", SMALL, "--device", "sim:gfx9999"},
+         "--device sim:gfx9999: target 'gfx9999' has no facts"},
         {{"verify", "--problem", SMALL, "--device", "sim:gfx9999"},
          "--device sim:gfx9999: target 'gfx9999' has no facts"},
         {{"show", "--problem", "heads=2 seqlen_q=16 head_dim=64", "--target", "gfx90a", "tile_q=4"},
