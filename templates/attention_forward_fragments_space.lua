@@ -328,6 +328,8 @@ local function comfortable(c, p, t, least)
     local other = c.kv_buffers == 1 and math.min(d.k_steps * 4, d.v_move_words) or 0 -- k and v in turn may overlap
     if family == "wmma_gfx11" then -- both halves of a wave hold the operands
         needed = needed + (c.q_in == "registers" and d.q_registers or 0) + other
+    elseif family == "mfma" then
+        needed = needed + other
     elseif d.form.multiply then
         local uneven = d.depth_chunks & d.depth_chunks - 1 ~= 0 and 6 or 0 -- such rows' chunks are found by multiplying
         return needed + other // 2 + uneven <= limit
