@@ -176,8 +176,9 @@ static void every_template_has_a_default_or_a_reason(void **state)
     }
     toy_setup(toy.generator, "attention.forward heads=2 dtype=bf16 seqlen_q=96 head_dim=64", "gfx906", &toy.problem,
               &toy.target);
-    assert_parse_fails(&toy, "attention.forward/fragments", ATTUNE_UNSUPPORTED,
-                       "gfx906 has neither matrix instructions nor dot2 for bf16, only fma: the portable template serves it");
+    assert_parse_fails(
+        &toy, "attention.forward/fragments", ATTUNE_UNSUPPORTED,
+        "gfx906 has neither matrix instructions nor dot2 for bf16, only fma: the portable template serves it");
     generator_destroy(toy.generator);
 }
 
