@@ -181,12 +181,17 @@ device_function void store_q_unit(u32 *tile, int row, int column, const u32 *uni
 % local v_moves = not async
 % local function loads(name, units, real, piece, tail)
 %   local even = c.threads % units == 0
+%   -- threads beyond the tile's units repeat its last row: offsets of 32 bits reach two tiles, and no further
+%   local first_row = "thread / " .. units
+%   if c.threads // units > c.block_k then
+%       first_row = "minimum(" .. first_row .. ", BLOCK_K - 1)"
+%   end
 // A thread's units of a tile of ${name} on their way from global memory: rows past the sequence's end repeat its last row, since no
 // address outside the tensor may be read.
 device_function void load_${name}(u32 (&unit)[${name == "k" and "K" or "V"}_STEPS][4], const char *tile, row_offset row_bytes, int rows, int thread)
 {
 %   if even then
-    const row_offset first = fresh((row_offset)(thread / ${units}) * row_bytes + (row_offset)(thread % ${units} * 16));
+    const row_offset first = fresh((row_offset)(${first_row}) * row_bytes + (row_offset)(thread % ${units} * 16));
     const row_offset last = (row_offset)(rows - 1) * row_bytes + (row_offset)(thread % ${units} * 16);
 %   end
 #pragma unroll
@@ -249,7 +254,13 @@ device_function void load_v(u32 (&unit)[V_STEPS][CHUNK_KEYS][V_WORDS], const cha
     for (int step = 0; step < V_STEPS; ++step) {
         const int index = thread + THREADS * step, chunk = index / V_UNITS, column = index % V_UNITS;
         const row_offset across = (row_offset)(column * (4 * V_WORDS));
-        const row_offset first = fresh((row_offset)first_key(chunk) * row_bytes + across), last = (row_offset)(rows - 1) * row_bytes + across;
+% if d.v_chunks * d.v_units % c.threads == 0 then
+        const row_offset first = fresh((row_offset)first_key(chunk) * row_bytes + across);
+% else
+        // chunks beyond the tile repeat its last one: offsets of 32 bits reach two tiles, and no further
+        const row_offset first = fresh((row_offset)first_key(minimum(chunk, BLOCK_K / CHUNK_KEYS - 1)) * row_bytes + across);
+% end
+        const row_offset last = (row_offset)(rows - 1) * row_bytes + across;
 #pragma unroll
         for (int j = 0; j < CHUNK_KEYS; ++j)
             load_unit<V_WORDS, ${d.v_piece}, ${d.v_tail}>(unit[step][j],

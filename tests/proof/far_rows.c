@@ -300,6 +300,44 @@ static void the_largest_stride_of_narrow_offsets_is_right_and_the_next_refused(v
     assert_true(narrow >= 8);
 }
 
+/* More threads than a tile has units: what the rest would load is never used, but its offsets must not wrap into
+ * addresses between rows, which need not be anybody's. */
+static void threads_beyond_a_tile_read_no_gap(void **state)
+{
+    struct views *views = *state;
+    static const char *const cases[][2] = {
+        {"host-gfx906", "threads=512 block_q=128 block_k=32"},
+        {"host-sm_75", "threads=512 block_q=256 block_k=32 resident=1"},
+        {"host-gfx942", "threads=512 block_q=128 block_k=32 multiply=mfma_16x16x16"},
+    };
+    if (!views->host || !views_room(views, 8 * (size_t)TWO(30))) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct view_kernels one;
+        views_compile_for(views, cases[i][0], "dtype=f16 batch=1 heads=2 kv_heads=1 seqlen_q=64 head_dim=8 lse=1",
+                          cases[i][1], &one);
+        for (enum view_tensor tensor = VIEW_K; tensor <= VIEW_V; tensor++) {
+            const struct launch_limit *limit = limit_of(&one, 0, tensor);
+            assert_non_null(limit);
+            struct view_call call = views_call(&one.problem, 1, 2, 1, 3, limit->multiplier / 2 + 1);
+            unsigned char *wanted = NULL;
+            size_t bytes = 0;
+            run_contiguous(views, &one, call, &wanted, &bytes);
+            call.tensors[tensor].stride[VIEW_SEQ] =
+                limit->limit / limit->multiplier / 80 * 72; /* a wrap ends far from rows */
+            views_make_all(views, &call);
+            views_poison(views, &call);
+            views_forbid_gaps(&call, tensor);
+            views_run(views, &one, 0, &call, cases[i][0]);
+            expect_bits(views, &one, 0, &call, wanted, bytes, cases[i][0]);
+            views_free_all(views, &call);
+            free(wanted);
+        }
+        view_kernels_free(&one);
+    }
+}
+
 /* A14 through attune.h: keys by token, queries by head, values and outputs by sequence, at once; then a token stride
  * that 32-bit offsets in a tile cannot take: refused by name, and right with index=wide. */
 static void a_plan_takes_rows_past_2_to_the_31_elements(void **state)
@@ -351,6 +389,7 @@ int main(void)
         cmocka_unit_test(tiles_that_span_2_to_the_31_elements_take_wide_offsets),
         cmocka_unit_test(keys_and_values_interleaved_over_2_to_the_31_elements),
         cmocka_unit_test(blocks_of_a_pool_around_2_to_the_31_elements_are_found),
+        cmocka_unit_test(threads_beyond_a_tile_read_no_gap),
         cmocka_unit_test(a_plan_takes_rows_past_2_to_the_31_elements),
         cmocka_unit_test(the_largest_stride_of_narrow_offsets_is_right_and_the_next_refused),
     };

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <math.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 const char *const view_tensor_names[VIEW_TENSORS] = {"q", "k", "v", "o"};
 const char *const view_axis_names[VIEW_AXES] = {"batch", "seq", "head"};
@@ -80,32 +81,60 @@ static void load(struct views *views, struct view_kernels *kernels, const struct
     kernels->count++;
 }
 
-void views_compile(struct views *views, const char *problem_text, int count, struct view_kernels *kernels)
+/* all of them, for a target whose code the device takes */
+static void compile(struct views *views, const struct target *target, const struct candidate *items, int count,
+                    struct view_kernels *kernels)
 {
-    struct candidate_list list = {0};
     struct object_road road;
     struct pipeline *pipeline = NULL;
     struct error error = {.message = ""};
-    const struct target *target = &views->device.target;
-    *kernels = (struct view_kernels){.count = 0};
-    if (problem_parse(schema_attention_forward(), problem_text, &kernels->problem, &error) != ATTUNE_OK ||
-        candidate_cover(views->generator, &kernels->problem, target, count, 1, &list, &error) != ATTUNE_OK ||
-        road_open(&road, views->pool, NULL, target, SANITIZE_NONE, false, &error) != ATTUNE_OK) {
-        fail_msg("%s: %s", problem_text, error.message);
+    kernels->items = calloc((size_t)count, sizeof *kernels->items);
+    assert_non_null(kernels->items);
+    if (road_open(&road, views->pool, NULL, target, SANITIZE_NONE, false, &error) != ATTUNE_OK) {
+        fail_msg("%s", error.message);
     }
     road.keep_bytes = true;
-    kernels->items = calloc((size_t)list.count, sizeof *kernels->items);
-    assert_non_null(kernels->items);
-    if (pipeline_create(views->generator, &road, &kernels->problem, list.items, list.count,
-                        compiler_pool_workers(views->pool), &pipeline, &error) != ATTUNE_OK) {
-        fail_msg("%s: %s", problem_text, error.message);
+    if (pipeline_create(views->generator, &road, &kernels->problem, items, count, compiler_pool_workers(views->pool),
+                        &pipeline, &error) != ATTUNE_OK) {
+        fail_msg("%s", error.message);
     }
     for (const struct object_job *job = pipeline_next(pipeline); job != NULL; job = pipeline_next(pipeline)) {
         load(views, kernels, job);
     }
     pipeline_destroy(pipeline);
+}
+
+void views_compile(struct views *views, const char *problem_text, int count, struct view_kernels *kernels)
+{
+    struct candidate_list list = {0};
+    struct error error = {.message = ""};
+    const struct target *target = &views->device.target;
+    *kernels = (struct view_kernels){.count = 0};
+    if (problem_parse(schema_attention_forward(), problem_text, &kernels->problem, &error) != ATTUNE_OK ||
+        candidate_cover(views->generator, &kernels->problem, target, count, 1, &list, &error) != ATTUNE_OK) {
+        fail_msg("%s: %s", problem_text, error.message);
+    }
+    compile(views, target, list.items, list.count, kernels);
     candidate_list_free(&list);
     assert_true(kernels->count >= 2);
+}
+
+void views_compile_for(struct views *views, const char *target_text, const char *problem_text,
+                       const char *candidate_text, struct view_kernels *kernels)
+{
+    struct target target;
+    struct candidate candidate;
+    struct error error = {.message = ""};
+    *kernels = (struct view_kernels){.count = 0};
+    if (problem_parse(schema_attention_forward(), problem_text, &kernels->problem, &error) != ATTUNE_OK ||
+        target_parse(target_text, &target, &error) != ATTUNE_OK ||
+        candidate_parse(views->generator, candidate_text, &kernels->problem, &target, &candidate, &error) !=
+            ATTUNE_OK ||
+        candidate_check(views->generator, &candidate, &kernels->problem, &target, &error) != ATTUNE_OK) {
+        fail_msg("%s, %s: %s", target_text, problem_text, error.message);
+    }
+    compile(views, &target, &candidate, 1, kernels);
+    assert_int_equal(kernels->count, 1);
 }
 
 void view_kernels_free(struct view_kernels *kernels)
@@ -118,6 +147,22 @@ void view_kernels_free(struct view_kernels *kernels)
 }
 
 /* ------------------------------------------------------------------------------------------------ memory */
+
+void views_forbid_gaps(const struct view_call *call, enum view_tensor tensor)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const struct view *view = &call->tensors[tensor];
+    int64_t rows = views_size(call, tensor, VIEW_SEQ);
+    size_t row_bytes = views_bytes(call, tensor) - (size_t)((rows - 1) * view->stride[VIEW_SEQ] * 2);
+    for (int64_t row = 0; row + 1 < rows; row++) {
+        uintptr_t at = (uintptr_t)((const char *)view->data + row * view->stride[VIEW_SEQ] * 2);
+        uintptr_t from = (at + row_bytes + page - 1) / page * page;
+        uintptr_t to = (at + (uintptr_t)view->stride[VIEW_SEQ] * 2) / page * page;
+        if (from < to && mprotect((void *)from, to - from, PROT_NONE) != 0) {
+            fail_msg("pages between rows: %s", strerror(errno));
+        }
+    }
+}
 
 void *views_memory(struct views *views, size_t bytes)
 {

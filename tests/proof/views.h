@@ -50,6 +50,9 @@ struct view_kernels {
 };
 /* at most `count` candidates, the default first; 0: the whole cover. Fails when fewer than two are left */
 void views_compile(struct views *views, const char *problem_text, int count, struct view_kernels *kernels);
+/* one candidate, for a target of which the host device runs the text */
+void views_compile_for(struct views *views, const char *target_text, const char *problem_text,
+                       const char *candidate_text, struct view_kernels *kernels);
 void view_kernels_free(struct view_kernels *kernels);
 
 /* ---- memory ---- */
@@ -82,6 +85,8 @@ int64_t views_size(const struct view_call *call, enum view_tensor tensor, enum v
 size_t views_bytes(const struct view_call *call, enum view_tensor tensor); /* from first to past the last element */
 /* memory for one tensor by its strides; inputs get their elements */
 void views_make(struct views *views, struct view_call *call, enum view_tensor tensor);
+/* on the host device: whole pages between a tensor's rows may no more be touched */
+void views_forbid_gaps(const struct view_call *call, enum view_tensor tensor);
 /* all four tensors and lse */
 void views_make_all(struct views *views, struct view_call *call);
 void views_free_all(struct views *views, struct view_call *call);
