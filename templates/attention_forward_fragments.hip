@@ -559,14 +559,12 @@ ${kernel.shared(t, d.shared)}
 %       end
 %     end
 %     if c.q_in == "shared" then
+            // each lane reads only what it wrote
 #pragma unroll
             for (int part = 0; part < ${d.q_step_words // 4}; ++part)
                 store_words<4>(q_tile + (((wave_begin / QUERIES + q_fragment) * STEPS + step) * ${d.q_step_words // 4} + part) * (4 * WAVE) + lane * 4, words + 4 * part);
 %     end
         }
-%     if c.q_in == "shared" then
-    wave_barrier();
-%     end
 %   end
 % end
 
@@ -1108,7 +1106,7 @@ ${kernel.shared(t, d.shared)}
     }
 % end
 % if async then
-    wait_copies<0>(copies);
+    // no copy is on its way any more: tiles past the last were not asked for
 % end
 
     char *const o_rows = (char *)(o + batch_index * o_batch_stride + head * o_head_stride + q_begin * o_seq_stride);
