@@ -260,7 +260,7 @@ space.constraints = {
           elseif c.resident > fits then
               return refuse("resident=%d: about %d registers a lane and %d bytes of shared memory leave %d: take resident=%d or "
                   .. "%s", c.resident, d.registers, d.shared_bytes, fits, fits, more_room(c, d, t, fits, by_shared))
-          elseif c.resident < math.min(fits, 4) - (t.maker == "nvidia" and c.prefetch ~= "off" and 0 or 1) then
+          elseif c.resident < math.min(fits, 4) - (t.maker == "nvidia" and 0 or 1) then
               return refuse("resident=%d leaves registers unused: %d fit: take resident=%d", c.resident, fits, math.min(fits, 3))
           elseif by_shared * c.threads < t.simds * t.wave and c.threads >= 128 then
               return refuse("%d bytes of shared memory: too few waves for %d SIMD units", d.shared_bytes, t.simds)

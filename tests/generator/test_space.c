@@ -182,20 +182,29 @@ static void every_template_has_a_default_or_a_reason(void **state)
     generator_destroy(toy.generator);
 }
 
-/* the plainest kernel can be had from every target's default by naming prefetch=off alone */
+/* the plainest kernel can be had from every target's default by naming prefetch=off; at most the refusal of it says how
+ * many blocks fit once no tile waits in registers */
 static void prefetch_off_is_a_candidate_beside_every_default(void **state)
 {
     (void)state;
+    static const char *const words[] = {"prefetch=off", "prefetch=off resident=2", "prefetch=off resident=3"};
     struct cover_list targets;
     struct toy toy = {.generator = open_generator("")};
     cover_list_read("targets.txt", &targets);
     for (int i = 0; i < targets.count; i++) {
-        struct candidate candidate;
+        bool found = false;
         toy_setup(toy.generator, "attention.forward dtype=f16 heads=4 kv_heads=2 seqlen_q=96 head_dim=64 causal=1",
                   targets.items[i], &toy.problem, &toy.target);
-        if (candidate_parse(toy.generator, "prefetch=off", &toy.problem, &toy.target, &candidate, &toy.error) !=
-                ATTUNE_OK ||
-            candidate_check(toy.generator, &candidate, &toy.problem, &toy.target, &toy.error) != ATTUNE_OK) {
+        for (int j = 0; j < 3 && !found; j++) {
+            struct candidate candidate;
+            found = candidate_parse(toy.generator, words[j], &toy.problem, &toy.target, &candidate, &toy.error) ==
+                        ATTUNE_OK &&
+                    candidate_check(toy.generator, &candidate, &toy.problem, &toy.target, &toy.error) == ATTUNE_OK;
+            if (!found && strstr(toy.error.message, "leaves registers unused") == NULL) {
+                break;
+            }
+        }
+        if (!found) {
             fail_msg("%s: %s", targets.items[i], toy.error.message);
         }
     }
