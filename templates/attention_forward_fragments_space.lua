@@ -318,7 +318,7 @@ local function comfortable(c, p, t, least)
         -- rows longer than 128 take addresses, and what travels between their products finds all registers taken
         local long, between = d.depth_chunks > 16, c.prefetch == "async1" or c.prefetch == "registers"
         local limit = math.min(t.registers, t.unit_registers // (c.resident * c.threads))
-        return c.resident * c.threads // (t.wave * t.simds) >= least and d.registers <= limit - limit // (long and 6 or 10)
+        return c.resident * c.threads // (t.wave * t.simds) >= least and d.registers <= limit - limit // (long and (c.prefetch == "off" and 7 or 6) or 10)
             and not (long and between)
     elseif c.resident < least then
         return false
@@ -334,7 +334,7 @@ local function comfortable(c, p, t, least)
         local uneven = d.depth_chunks & d.depth_chunks - 1 ~= 0 and 6 or 0 -- such rows' chunks are found by multiplying
         return needed + other // 2 + uneven <= limit
     end
-    local part = family == "mfma" and t.accumulators == "shared" and 5 or 8
+    local part = family == "mfma" and t.accumulators == "shared" and (d.depth_chunks > 16 and 4 or 5) or 8
     return needed <= limit - limit // part
 end
 
