@@ -2,6 +2,7 @@
 % local parts = import("attention_parts")
 % local instructions = import("instructions")
 % local shape = import("attention_forward_fragments_shape")
+% local banks = import("attention_forward_fragments_banks")
 % local T, f, form, linear = kernel.types, d.f, d.form, instructions.linear
 % local keys_first, bytes = f.keys_first, form.bytes
 % local row_words = f.row_elements // f.per_word
@@ -71,21 +72,20 @@ device_function row_offset fresh(row_offset offset) { return (row_offset)opaque(
 device_function row_offset fresh(row_offset offset) { return offset; }
 % end
 
-// Word at which chunk `chunk` of a row begins. APART rows lie between those that neighbouring lanes read.
+// Word at which chunk `chunk` of a row begins. Neighbouring lanes read neighbouring rows.
 % if d.xor then
 // Rows that would meet the same banks have their chunks permuted differently, among the largest power of two that divides the
 // pitch.
 % end
-template <int PITCH, int APART = 1> device_function int chunk_at(int row, int chunk)
+template <int PITCH> device_function int chunk_at(int row, int chunk)
 {
 % if d.xor then
     constexpr int among = (PITCH & -PITCH) < ${d.across} ? PITCH & -PITCH : ${d.across};  // ${d.across} chunks reach across the banks
-    const int near = row / APART;
 %   if c.lds_layout == "xor4" then
     // neighbouring rows lie four chunks apart: lanes that read four chunks of two rows meet different banks
-    const int permuted = among == 8 ? (near & 1) << 2 | (near & 2) | (near >> 2 & 1) : near / (8 / among);
+    const int permuted = among == 8 ? (row & 1) << 2 | (row & 2) | (row >> 2 & 1) : row / (8 / among);
 %   else
-    const int permuted = near / (${d.across} / among);
+    const int permuted = row / (${d.across} / among);
 %   end
     return (row * PITCH + (chunk ^ (permuted & (among - 1)))) * 4;
 % else
@@ -93,9 +93,13 @@ template <int PITCH, int APART = 1> device_function int chunk_at(int row, int ch
 % end
 }
 % if not d.v_rows then
-// The same for a column of v: lanes read neighbouring rows, each eighth, or groups of either, and write each second to eighth.
+%   local turns = ""
+%   for _, turn in ipairs(banks.v_turns(d, t)) do
+%       turns = turns .. " ^ (row >> " .. turn[1] .. " & 1)" .. (turn[2] > 1 and " * " .. turn[2] or "")
+%   end
+// The same for v, whose rows are columns${turns ~= "" and ": a wave writes other rows at once than it reads" or ""}.
 constexpr int V_AMONG = ${d.v_among};
-device_function int v_permuted(int row) { return (row / (8 / V_AMONG) ^ row >> 3 ^ (row & 1) << 2) & (V_AMONG - 1); }
+device_function int v_permuted(int row) { return (row / (${d.across} / V_AMONG)${turns}) & (V_AMONG - 1); }
 device_function int v_chunk_at(int row, int chunk) { return (row * V_PITCH + (chunk ^ v_permuted(row))) * 4; }
 % else
 device_function int v_chunk_at(int row, int chunk) { return chunk_at<V_PITCH>(row, chunk); }
@@ -114,7 +118,7 @@ template <int PITCH> device_function int row_chunk_at(int row, int chunk)
 template <int PITCH> device_function int row_chunk_at(int row, int chunk) { return (row * PITCH + chunk) * 4; }
 %   end
 % end
-% local k_at = #f.k.rows > 1 and "chunk_at<K_PITCH, " .. #f.k.rows .. ">" or "chunk_at<K_PITCH>"
+% local k_at = "chunk_at<K_PITCH>"
 
 // One unit of WORDS words of a row. The last real unit of a row holds TAIL bytes; nothing past them is read, zeros take their
 // place, and that of units past it.
@@ -216,7 +220,7 @@ device_function void store_k(const u32 (&unit)[K_STEPS][4], u32 *tile, int threa
     for (int step = 0; step < K_STEPS; ++step) {
 % place(d.k_units)
         if (BLOCK_K * K_UNITS % THREADS == 0 || row < BLOCK_K)
-%   if c.threads % d.k_units == 0 and c.threads // d.k_units % (d.across * #f.k.rows) == 0 and not d.widen_k then
+%   if c.threads % d.k_units == 0 and c.threads // d.k_units % d.across == 0 and not d.widen_k then
             store_words<4>(tile + ${k_at}(thread / ${d.k_units}, column) + step * (${c.threads // d.k_units} * 4 * K_PITCH), unit[step]);
 %   else
             store_k_unit(tile, row, column, unit[step]);
@@ -242,51 +246,64 @@ device_function void store_v(u32 (&unit)[V_STEPS][4], u32 *tile, int rows, int t
 }
 % elseif v_moves then
 % local chunk_text = linear(function(x) return f.chunk_key(x, 0) end, d.v_chunks, "chunk")
-% local place_text = linear(function(x) return f.chunk_key(0, x) - f.chunk_key(0, 0) end, f.chunk, "j")
-// v goes to shared memory with its columns as rows, CHUNK_KEYS keys of a column side by side in the order in which the lanes hold
-// their weights. A thread moves blocks of CHUNK_KEYS keys by V_COLUMNS columns.
-constexpr int CHUNK_KEYS = ${f.chunk}, V_COLUMNS = ${d.v_block_columns}, V_WORDS = ${d.v_words};
-device_function int first_key(int chunk) { return ${chunk_text}; }
-device_function int key_at(int j) { return ${place_text}; }
-device_function void load_v(u32 (&unit)[V_STEPS][CHUNK_KEYS][V_WORDS], const char *tile, row_offset row_bytes, int rows, int thread)
+% local key_text = linear(function(x) return f.chunk_key(0, x) - f.chunk_key(0, 0) end, f.chunk, "place")
+% local place_text = linear(function(x) return f.column_place(x, d.together) end, d.v_lds_rows, "column")
+// v goes to shared memory with its columns as rows, a chunk's keys side by side in the order in which the lanes hold their
+// weights. A thread moves blocks of BLOCK_KEYS keys, a part of a chunk, by V_COLUMNS columns, a unit.
+constexpr int BLOCK_KEYS = ${d.v_block_keys}, V_PARTS = ${d.v_parts}, V_COLUMNS = ${d.v_block_columns}, V_WORDS = ${d.v_words};
+device_function int key_of(int chunk, int place) { return (${chunk_text}) + (${key_text}); }
+device_function int v_row_of(int column) { return ${place_text}; }  // columns in the order of the lanes that read them
+struct v_block { int chunk, part, unit; };
+% if d.v_parts > 1 and d.v_run > 1 then
+// ${d.v_run} neighbouring units of the same keys, then of other keys: an access takes runs of global memory and all parts of chunks
+% end
+device_function v_block v_block_at(int index)
+{
+% if d.v_parts == 1 then
+    return {index / V_UNITS, 0, index % V_UNITS};
+% else
+    const int run = index / ${d.v_run} / V_PARTS;
+    return {run / ${d.v_units // d.v_run}, index / ${d.v_run} % V_PARTS, run % ${d.v_units // d.v_run} * ${d.v_run} + index % ${d.v_run}};
+% end
+}
+device_function void load_v(u32 (&unit)[V_STEPS][BLOCK_KEYS][4], const char *tile, row_offset row_bytes, int rows, int thread)
 {
 #pragma unroll
     for (int step = 0; step < V_STEPS; ++step) {
-        const int index = thread + THREADS * step, chunk = index / V_UNITS, column = index % V_UNITS;
-        const row_offset across = (row_offset)(column * (4 * V_WORDS));
-% if d.v_chunks * d.v_units % c.threads == 0 then
-        const row_offset first = fresh((row_offset)first_key(chunk) * row_bytes + across);
+        const v_block block = v_block_at(thread + THREADS * step);
+        const row_offset across = (row_offset)(block.unit * 16);
+% if d.v_blocks % c.threads == 0 then
+        const row_offset first = fresh((row_offset)key_of(block.chunk, block.part * BLOCK_KEYS) * row_bytes + across);
 % else
         // chunks beyond the tile repeat its last one: offsets of 32 bits reach two tiles, and no further
-        const row_offset first = fresh((row_offset)first_key(minimum(chunk, BLOCK_K / CHUNK_KEYS - 1)) * row_bytes + across);
+        const row_offset first = fresh((row_offset)key_of(minimum(block.chunk, ${d.v_chunks - 1}), block.part * BLOCK_KEYS) * row_bytes + across);
 % end
         const row_offset last = (row_offset)(rows - 1) * row_bytes + across;
 #pragma unroll
-        for (int j = 0; j < CHUNK_KEYS; ++j)
-            load_unit<V_WORDS, ${d.v_piece}, ${d.v_tail}>(unit[step][j],
-                tile + smaller(first + (row_offset)key_at(j) * row_bytes, last),
-                ${from_last("column", d.v_units, d.v_units, d.v_tail, d.v_unit_bytes)});
+        for (int j = 0; j < BLOCK_KEYS; ++j)
+            load_unit<4, ${d.v_piece}, ${d.v_tail}>(unit[step][j], tile + smaller(first + (row_offset)key_of(0, j) * row_bytes, last),
+                ${from_last("block.unit", d.v_units, d.v_units, d.v_tail, 16)});
     }
 }
-device_function void store_v(u32 (&unit)[V_STEPS][CHUNK_KEYS][V_WORDS], u32 *tile, int rows, int thread)
+device_function void store_v(u32 (&unit)[V_STEPS][BLOCK_KEYS][4], u32 *tile, int rows, int thread)
 {
 #pragma unroll
     for (int step = 0; step < V_STEPS; ++step) {
-        const int index = thread + THREADS * step, chunk = index / V_UNITS, column = index % V_UNITS;
+        const v_block block = v_block_at(thread + THREADS * step);
         if (rows < BLOCK_K) {  // a weight of 0 does not silence what lies past the sequence's end: 0 * NaN is NaN
 #pragma unroll
-            for (int j = 0; j < CHUNK_KEYS; ++j)
-#pragma unroll
-                for (int word = 0; word < V_WORDS; ++word)
-                    unit[step][j][word] = first_key(chunk) + key_at(j) < rows ? unit[step][j][word] : 0u;
-        }
-        const int first_row = opaque(v_chunk_at(column * V_COLUMNS, chunk));
-        if (${d.v_chunks * d.v_units % c.threads == 0 and "true" or "chunk < BLOCK_K / CHUNK_KEYS"}) {
-#pragma unroll
-            for (int i = 0; i < V_COLUMNS; ++i) {
-                u32 keys[4];
+            for (int j = 0; j < BLOCK_KEYS; ++j)
 #pragma unroll
                 for (int word = 0; word < 4; ++word)
+                    unit[step][j][word] = key_of(block.chunk, block.part * BLOCK_KEYS) + key_of(0, j) < rows ? unit[step][j][word] : 0u;
+        }
+        const int first = opaque(v_chunk_at(v_row_of(block.unit * V_COLUMNS), block.chunk) + block.part * V_WORDS);
+        if (${d.v_blocks % c.threads == 0 and "true" or "thread + THREADS * step < " .. d.v_blocks}) {
+#pragma unroll
+            for (int i = 0; i < V_COLUMNS; ++i) {
+                u32 keys[V_WORDS];
+#pragma unroll
+                for (int word = 0; word < V_WORDS; ++word)
 % if bytes == 2 then
                     keys[word] = i % 2 == 0 ? pack_low(unit[step][2 * word][i / 2], unit[step][2 * word + 1][i / 2])
                                             : pack_high(unit[step][2 * word][i / 2], unit[step][2 * word + 1][i / 2]);
@@ -296,7 +313,7 @@ device_function void store_v(u32 (&unit)[V_STEPS][CHUNK_KEYS][V_WORDS], u32 *til
 % else
                     keys[word] = unit[step][word][i];
 % end
-                store_words<4>(tile + (first_row ^ v_permuted(i) * 4) + i * (4 * V_PITCH), keys);
+                store_words<V_WORDS>(tile + (first ^ v_permuted(v_row_of(i)) * 4) + v_row_of(i) * (4 * V_PITCH), keys);
             }
         }
     }
@@ -323,9 +340,9 @@ device_function void copy_${name}(async_copies &copies, u32 *tile, const char *r
 % place(units)
         const char *const from = rows_at + (row_offset)row * row_bytes + column * 16;
 %   end
-%   local apart, row_step = name == "k" and #f.k.rows or 1, c.threads // units
+%   local row_step = c.threads // units
 %   local pitch, at = name == "k" and "K_PITCH" or "V_PITCH", name == "k" and k_at or "v_chunk_at"
-%   if even and row_step % (d.across * apart) == 0 then
+%   if even and row_step % d.across == 0 then
         u32 *const to = tile + ${at}(thread / ${units}, column) + step * (${row_step} * 4 * ${pitch});  // such rows are permuted alike
 %   else
         u32 *const to = tile + ${at}(row, column);
@@ -598,7 +615,6 @@ ${kernel.shared(t, d.shared)}
                 ${name}_word[part] = ${at}(${row}, group * LANE_CHUNKS + part)${stage};
         }
 % end
-% local v_row = not d.v_rows and linear(function(lane) return f.column(0, f.k.row(lane), d.together) end, f.lanes, "lane")
 % -- text of the xor that turns a chunk's number; nothing where no bits are permuted
 % local function turned(name, step, variants)
 %   return variants > 1 and "(" .. name .. " ^ " .. step .. " % " .. variants .. " * (4 * GROUPS * LANE_CHUNKS))" or name
@@ -881,7 +897,7 @@ ${kernel.shared(t, d.shared)}
 % if d.v_rows then
         const int v_lane = opaque(lane_of_wave), v_word = v_chunk_at(v_lane % ${form.k}, v_lane / ${form.k})${v_stage};
 % else
-% words("v", "v_chunk_at", v_row, v_stage)
+% words("v", "v_chunk_at", f.k.row_text, v_stage)
 % end
 % local pv_outer = d.pv_unroll < d.v_chunk_steps
 % if pv_outer then
@@ -926,15 +942,13 @@ ${kernel.shared(t, d.shared)}
 #pragma unroll
             for (int o_fragment = 0; o_fragment < O_FRAGMENTS; ++o_fragment) {
                 words4 v_here[K_ROWS][LANE_CHUNKS];
-%   local fragment_text = linear(function(x) return f.column(x, f.k.row(0), d.together) end, d.o_fragments, "o_fragment")
-%   if d.together == 1 then fragment_text = "o_fragment * " .. f.columns end
 #pragma unroll
                 for (int i = 0; i < K_ROWS; ++i)
 #pragma unroll
                     for (int part = 0; part < LANE_CHUNKS; ++part) {
-                        const int column = ${fragment_text} + ${linear(function(i) return f.column(0, f.k.row(0) + f.k.rows[i + 1].offset, d.together) end, #f.k.rows, "i")}, chunks = step * GROUPS * LANE_CHUNKS;
+                        const int row = o_fragment * ${f.columns} + ${k_row_offset}, chunks = step * GROUPS * LANE_CHUNKS;
                         load_words<4>(v_here[i][part].word,
-                                      v_tile + (v_word[part] ^ ((chunks ^ v_permuted(column)) & (V_AMONG - 1)) * 4) + column * (4 * V_PITCH) +
+                                      v_tile + (v_word[part] ^ ((chunks ^ v_permuted(row)) & (V_AMONG - 1)) * 4) + row * (4 * V_PITCH) +
                                           ((chunks & ~(V_AMONG - 1))${pv_outer and " + outer * GROUPS * LANE_CHUNKS" or ""}) * 4);
                     }
 #pragma unroll
@@ -949,7 +963,7 @@ ${kernel.shared(t, d.shared)}
         }
 % end
 % -- ---- a tile, by the means that brings the next one ----
-% local v_unit = d.v_rows and "[V_STEPS][4]" or "[V_STEPS][CHUNK_KEYS][V_WORDS]"
+% local v_unit = d.v_rows and "[V_STEPS][4]" or "[V_STEPS][BLOCK_KEYS][4]"
 % if v_moves then
     u32 ${k_moves and "k_unit[K_STEPS][4], " or ""}v_unit${v_unit};
 % end

@@ -116,15 +116,19 @@ function shape.derive(c, p, t)
     else
         d.v_chunks = c.block_k // f.chunk
         d.v_pitch = pitch(c.lds_layout, d.v_chunks)
-        -- a thread moves blocks of a chunk of keys by as many columns as keep all threads busy
-        local unit = 16
-        while unit > 4 and d.v_chunks * ceil_div(v_row, unit) < c.threads do
-            unit = unit // 2
+        d.v_units, d.v_tail = ceil_div(v_row, 16), common.tail(v_row, 16)
+        d.v_piece, d.v_block_columns = math.min(16, d.v_piece), 16 // v_bytes
+        -- A thread reads units of as many keys as leave work to all threads, and writes them as one part of a chunk for each of
+        -- the unit's columns.
+        d.v_parts = 1
+        while d.v_parts < 4 and d.v_chunks * d.v_units * d.v_parts < c.threads do
+            d.v_parts = 2 * d.v_parts
         end
-        d.v_unit_bytes, d.v_words, d.v_block_columns = unit, unit // 4, unit // v_bytes
-        d.v_units, d.v_tail = ceil_div(v_row, unit), common.tail(v_row, unit)
-        d.v_piece = math.min(unit, d.v_piece)
-        d.v_steps = ceil_div(d.v_chunks * d.v_units, c.threads)
+        d.v_block_keys, d.v_words = f.chunk // d.v_parts, 4 // d.v_parts
+        -- of so many neighbouring units of the same keys before other keys follow: whole runs of global memory for one load
+        d.v_run = d.v_units % 4 == 0 and 4 or d.v_units % 2 == 0 and 2 or 1
+        d.v_blocks = d.v_chunks * d.v_units * d.v_parts
+        d.v_steps = ceil_div(d.v_blocks, c.threads)
         -- rows that are written or read
         d.v_lds_rows = math.max(d.v_columns, d.v_units * d.v_block_columns)
         d.v_stage_words = d.v_lds_rows * d.v_pitch * 4
@@ -135,7 +139,7 @@ function shape.derive(c, p, t)
     d.p_chunks = c.block_k // f.chunk            -- of a row
     d.v_chunk_steps = c.block_k // (f.chunk_keys * f.lane_chunks) -- steps of the second product
     d.p_pitch = form.multiply and d.p_chunks or pitch(c.lds_layout, d.p_chunks)
-    d.v_move_words = d.v_steps * (d.v_rows and 4 or f.chunk * d.v_words)
+    d.v_move_words = d.v_steps * (d.v_rows and 4 or d.v_block_keys * 4)
 
     d.shared = {}
     -- q waits in shared memory as its operands where no two lanes hold the same, else in rows
@@ -191,7 +195,7 @@ function shape.derive(c, p, t)
     end
     d.q_variants = form.multiply and swapped(d.q_pitch) or variants(d.q_pitch)
     d.p_variants = form.multiply and swapped(d.p_pitch) or variants(d.p_pitch)
-    d.v_among = xor and math.min(8, d.v_pitch & -d.v_pitch) or 1
+    d.v_among = xor and math.min(d.v_rows and 8 or d.across, d.v_pitch & -d.v_pitch) or 1
     if d.v_rows then
         d.v_variants = math.max(1, d.v_among // (32 // form.k))
     end

@@ -1,6 +1,7 @@
 -- attention_forward_fragments_space.lua: the fragments template's parameters, what rules a candidate out, and the default.
 
 local shape = import("attention_forward_fragments_shape")
+local banks = import("attention_forward_fragments_banks")
 local instructions = import("instructions")
 local common = import("attention_forward_common")
 local derive, element_bytes, refuse = shape.derive, common.element_bytes, common.refuse
@@ -44,14 +45,6 @@ local function plain(c)
     return c.prefetch == "registers" and c.masking == "asked" and c.q_in == "registers" and c.resident == 2 and c.block_q == 64
 end
 local plain_only = "tried only with prefetch=registers, masking=asked, q_in=registers, resident=2, block_q=64"
-
--- layouts that an instruction's reads meet without conflicts
-local function good_layouts(form)
-    if form.transposing_loads then
-        return { xor4 = true }
-    end
-    return { xor1 = true, pad16 = not form.multiply }
-end
 
 -- an instruction of the same family and rows that takes more depth at once
 local function wider(form, p, t)
@@ -230,11 +223,24 @@ space.constraints = {
           end
           return true
       end },
-    { doc = "layouts whose reads meet few conflicts; others in a corner",
+    { doc = "layouts whose inner reads are without conflicts under the target's rule of banks; others in a corner",
       check = function(c, p, t)
           local form = shape.form(c, p, t)
-          if not good_layouts(form)[c.lds_layout] and not plain(c) then
-              return refuse("lds_layout=%s: reads of %s would meet the same banks: " .. plain_only, c.lds_layout, c.multiply)
+          local only = form.transposing_loads and c.lds_layout ~= "xor4" and "xor4"
+              or not form.transposing_loads and c.lds_layout ~= "xor1" and c.lds_layout ~= "pad16" and "xor1 and pad16"
+          if plain(c) then
+              return true
+          elseif only then
+              return refuse("lds_layout=%s: made for other reads than those of %s, which %s are for: " .. plain_only, c.lds_layout,
+                  c.multiply, only)
+          elseif form.transposing_loads then
+              return true
+          end
+          local d = derive(c, p, t)
+          local k_reads, v_reads = banks.k_reads(d, t), banks.v_reads(d, t)
+          if math.max(k_reads, v_reads) > 1 then
+              return refuse("lds_layout=%s: of the lanes that are served together %d meet in a bank when %s is read: " .. plain_only,
+                  c.lds_layout, math.max(k_reads, v_reads), k_reads > 1 and "k" or "v")
           end
           return true
       end },

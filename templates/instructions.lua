@@ -329,12 +329,13 @@ local function derive(form)
             return n // (2 * f.row_scores) * f.keys + owner_key[within // f.row_scores]
                 + offsets[f.sequence[1][within % f.row_scores + 1]]
         end
-        return n
+        -- through shared memory any order will do: the keys of a lane are neighbours, so that it writes them at once
+        return n // f.keys * f.keys + owner_key[n % f.keys // f.row_scores] + offsets[f.sequence[1][n % f.row_scores + 1]]
     end
     -- keys at place j of chunk number `chunk` of a column: where v must be put
     f.chunk_key = function(chunk, j)
         if f.route == "lds" then
-            return chunk * f.chunk + j
+            return f.sequence_key(0, chunk * f.chunk + j)
         end
         return f.sequence_key(chunk % f.groups, chunk // f.groups * f.chunk + j)
     end
@@ -349,9 +350,11 @@ local function derive(form)
         column_offsets[n] = offsets[f.sequence[1][n]]
     end
     local place = {} -- of a fragment's column: its lanes' group and the index there
+    local place_of = {}
     for lane = 0, lanes - 1 do
         for n = 1, f.row_columns do
             place[key(lane, 0) + column_offsets[n]] = { f.owner(lane), n - 1 }
+            place_of[f.owner(lane) * f.row_columns + n - 1] = key(lane, 0) + column_offsets[n]
         end
     end
     -- the tensor's column at place x of fragment number `fragment`, when `together` fragments share out their columns
@@ -359,6 +362,14 @@ local function derive(form)
         local group, n = place[x][1], place[x][2]
         return fragment // together * together * f.columns + group * together * f.row_columns
             + fragment % together * f.row_columns + n
+    end
+    -- the inverse: fragment and place of a column, as a number of columns. The lanes that read v then read neighbouring rows of
+    -- shared memory, as they do of k.
+    f.column_place = function(column, together)
+        local run = together * f.row_columns -- of one group
+        local group, within = column % (together * f.columns) // run, column % run
+        local fragment = column // (together * f.columns) * together + within // f.row_columns
+        return fragment * f.columns + place_of[group * f.row_columns + within % f.row_columns]
     end
     f.element_of = {} -- index of element r among its row's
     for _, sequence in ipairs(f.sequence) do

@@ -225,7 +225,7 @@ local function find(name)
         return nil
     end
     local row = row_of(name, entry, emulates, known(entry))
-    row.waves_per_simd = waves_of(row)
+    row.waves_per_simd, row.lds = waves_of(row), lds_rules[row.lds_rule]
     return row
 end
 

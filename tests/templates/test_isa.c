@@ -55,26 +55,20 @@ static const struct expected {
     {"sm_120", ISSUE_MATRIX, "HMMA.16816.F32%*", false},
 };
 
-static const struct shape {
-    const char *problem;
-    int head_dim;
-} shapes[] = {
-    {F16 "head_dim=128", 128},  {BF16 "head_dim=128", 128}, {F16 "head_dim=256", 256},
-    {BF16 "head_dim=256", 256}, {F16 "head_dim=64", 64},    {BF16 "head_dim=64", 64},
+static const char *const shapes[] = {
+    F16 "head_dim=128",  BF16 "head_dim=128", F16 "head_dim=256",
+    BF16 "head_dim=256", F16 "head_dim=64",   BF16 "head_dim=64",
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* most bytes come 16 a lane, and none in pieces below `least` */
-static void holds_widths(const char *target, const char *what, const double widths[17], int least)
+/* of the bytes at least `share` come 16 a lane */
+static void holds_widths(const char *target, const char *what, const double widths[17], double share)
 {
     double bytes = 0, wide = 16 * widths[16];
     for (int width = 1; width < 17; width++) {
         bytes += width * widths[width];
-        if (width < least && widths[width] > 0) {
-            fail_msg("%s: %g %s of %d bytes a lane", target, widths[width], what, width);
-        }
     }
-    if (wide <= 0 || wide < 0.5 * bytes) {
+    if (wide <= 0 || wide < share * bytes) {
         fail_msg("%s: of %g bytes a lane, %g come by %s of 16", target, bytes, wide, what);
     }
 }
@@ -92,7 +86,7 @@ static void multiplies_by(const struct isa *isa, const struct expected *should)
     }
 }
 
-static void moves_wide(const struct isa *isa, const struct expected *should, int head_dim)
+static void moves_wide(const struct isa *isa, const struct expected *should)
 {
     const struct issue_totals *loop = issue_hottest(isa->report);
     double loads[17], written = 0;
@@ -100,13 +94,13 @@ static void moves_wide(const struct isa *isa, const struct expected *should, int
         loads[width] = loop->global_load[width] + (width == 4 ? 0 : loop->direct_load[width]);
         written += loop->lds_write[width];
     }
-    holds_widths(should->target, "LDS reads", loop->lds_read, 1);
+    holds_widths(should->target, "LDS reads", loop->lds_read, 0.5);
     if (written > 0) { /* asynchronous copies leave nothing to write */
-        holds_widths(should->target, "LDS writes", loop->lds_write, 1);
+        /* k by 16; v, which is turned on its way, in parts of 4 to 16, weights of dot products in words: the LDS takes
+         * as many clocks for the bytes */
+        holds_widths(should->target, "LDS writes", loop->lds_write, should->class == ISSUE_DOT2 ? 0.25 : 0.5);
     }
-    /* 512 threads with dot products take v two columns at a time, and so do 256 for short rows: a wave reads 256 bytes
-     * side by side all the same */
-    holds_widths(should->target, "global loads", loads, should->class == ISSUE_DOT2 || head_dim == 64 ? 4 : 8);
+    holds_widths(should->target, "global loads", loads, 1);
 }
 
 /* At ci's size each target's first shape and one that goes round, full: all. */
@@ -115,16 +109,16 @@ static void defaults_are_sound(void **state)
     const struct expected *should = *state;
     int round = 1 + (int)((should - expected) % (SHAPES - 1));
     for (int i = 0; i < test_size(2, SHAPES); i++) {
-        const struct shape *shape = &shapes[test_size(i * round, i)];
+        const char *const shape = shapes[test_size(i * round, i)];
         struct isa isa;
-        if (!isa_build(&tools, shape->problem, should->target, "", &isa)) {
+        if (!isa_build(&tools, shape, should->target, "", &isa)) {
             isa_free(&isa);
             skip();
         }
-        print_message("%s: %s\n", should->target, shape->problem);
+        print_message("%s: %s\n", should->target, shape);
         isa_holds_basics(&isa, should->target);
         multiplies_by(&isa, should);
-        moves_wide(&isa, should, shape->head_dim);
+        moves_wide(&isa, should);
         isa_free(&isa);
     }
 }
