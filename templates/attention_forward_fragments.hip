@@ -173,7 +173,12 @@ device_function void store_q_unit(u32 *tile, int row, int column, const u32 *uni
 %   if c.threads % units == 0 then
         const int row = thread / ${units} + ${c.threads // units} * step, column = thread % ${units};
 %   else
-        const int row = (thread + THREADS * step) / ${units}, column = (thread + THREADS * step) % ${units};
+%     if d.scarce then
+        const int index = opaque(thread) + THREADS * step;  // divided anew for every tile
+%     else
+        const int index = thread + THREADS * step;
+%     end
+        const int row = index / ${units}, column = index % ${units};
 %   end
 % end
 % -- how far a unit is from a row's last: known when all units are whole and real
@@ -246,6 +251,8 @@ device_function void store_v(u32 (&unit)[V_STEPS][4], u32 *tile, int rows, int t
 }
 % elseif v_moves then
 % local chunk_text = linear(function(x) return f.chunk_key(x, 0) end, d.v_chunks, "chunk")
+% -- an odd number of units takes as many registers to divide by as k's does
+% local v_thread = d.scarce and d.v_run == 1 and d.v_units > 1 and "opaque(thread)" or "thread"
 % local key_text = linear(function(x) return f.chunk_key(0, x) - f.chunk_key(0, 0) end, f.chunk, "place")
 % local place_text = linear(function(x) return f.column_place(x, d.together) end, d.v_lds_rows, "column")
 // v goes to shared memory with its columns as rows, a chunk's keys side by side in the order in which the lanes hold their
@@ -270,7 +277,7 @@ device_function void load_v(u32 (&unit)[V_STEPS][BLOCK_KEYS][4], const char *til
 {
 #pragma unroll
     for (int step = 0; step < V_STEPS; ++step) {
-        const v_block block = v_block_at(thread + THREADS * step);
+        const v_block block = v_block_at(${v_thread} + THREADS * step);
         const row_offset across = (row_offset)(block.unit * 16);
 % if d.v_blocks % c.threads == 0 then
         const row_offset first = fresh((row_offset)key_of(block.chunk, block.part * BLOCK_KEYS) * row_bytes + across);
@@ -289,7 +296,7 @@ device_function void store_v(u32 (&unit)[V_STEPS][BLOCK_KEYS][4], u32 *tile, int
 {
 #pragma unroll
     for (int step = 0; step < V_STEPS; ++step) {
-        const v_block block = v_block_at(thread + THREADS * step);
+        const v_block block = v_block_at(${v_thread} + THREADS * step);
         if (rows < BLOCK_K) {  // a weight of 0 does not silence what lies past the sequence's end: 0 * NaN is NaN
 #pragma unroll
             for (int j = 0; j < BLOCK_KEYS; ++j)
@@ -774,6 +781,9 @@ ${kernel.shared(t, d.shared)}
         // keep or drop: scores whose keys share a call (numerics.md has the numbering); the sum above stays without dropout
 #pragma unroll
         for (int q_fragment = 0; q_fragment < Q_FRAGMENTS; ++q_fragment) {
+%   if d.scarce then
+            const int lane = opaque(lane_of_wave);  // counters are not held from tile to tile
+%   end
 %   for row = 0, f.rows - 1 do
 %     for _, draws in ipairs(shape.draws(d, row)) do
             {

@@ -35,6 +35,11 @@ function shape.form(c, p, t)
     return instructions.find(t, dtype, c.multiply)
 end
 
+-- registers that an AMD compiler gives a lane when it must leave room for `resident` waves
+function shape.lane_registers(c, t)
+    return math.min(t.registers, t.unit_registers // (c.resident * t.simds * t.wave))
+end
+
 -- What the parameter `resident` may ask for: blocks of an SM (NVIDIA) or waves of a SIMD unit (AMD) that registers and shared
 -- memory leave room for; and the blocks that shared memory alone does.
 function shape.residency(d, c, t)
@@ -118,17 +123,18 @@ function shape.derive(c, p, t)
         d.v_pitch = pitch(c.lds_layout, d.v_chunks)
         d.v_units, d.v_tail = ceil_div(v_row, 16), common.tail(v_row, 16)
         d.v_piece, d.v_block_columns = math.min(16, d.v_piece), 16 // v_bytes
-        -- A thread reads units of as many keys as leave work to all threads, and writes them as one part of a chunk for each of
-        -- the unit's columns.
-        d.v_parts = 1
-        while d.v_parts < 4 and d.v_chunks * d.v_units * d.v_parts < c.threads do
-            d.v_parts = 2 * d.v_parts
+        -- A thread reads units of some keys and writes them as one part of a chunk for each of the unit's columns: as many parts
+        -- as leave fewest registers on their way, since they leave work to most threads, and of equals the widest.
+        local least
+        for parts = 1, 4 do
+            local steps = ceil_div(d.v_chunks * d.v_units * parts, c.threads)
+            if parts ~= 3 and (not least or steps * (f.chunk // parts) < least) then
+                least, d.v_parts, d.v_steps = steps * (f.chunk // parts), parts, steps
+            end
         end
-        d.v_block_keys, d.v_words = f.chunk // d.v_parts, 4 // d.v_parts
+        d.v_block_keys, d.v_words, d.v_blocks = f.chunk // d.v_parts, 4 // d.v_parts, d.v_chunks * d.v_units * d.v_parts
         -- of so many neighbouring units of the same keys before other keys follow: whole runs of global memory for one load
         d.v_run = d.v_units % 4 == 0 and 4 or d.v_units % 2 == 0 and 2 or 1
-        d.v_blocks = d.v_chunks * d.v_units * d.v_parts
-        d.v_steps = ceil_div(d.v_blocks, c.threads)
         -- rows that are written or read
         d.v_lds_rows = math.max(d.v_columns, d.v_units * d.v_block_columns)
         d.v_stage_words = d.v_lds_rows * d.v_pitch * 4
@@ -180,6 +186,8 @@ function shape.derive(c, p, t)
     if c.prefetch == "off" then
         d.registers = math.max(d.registers, output + 24 + moving)
     end
+    -- nearly all that the compiler may use: addresses that hold division are computed anew for every tile
+    d.scarce = t.maker == "amd" and d.registers > shape.lane_registers(c, t) * 15 // 16
 
     -- Chunk numbers that a layout permutes: a lane needs a word for each value of their bits that changes from step to step.
     local xor = string.starts_with(c.lds_layout, "xor")

@@ -329,7 +329,7 @@ local function comfortable(c, p, t, least)
     elseif c.resident < least then
         return false
     end
-    local limit = math.min(t.registers, t.unit_registers // (c.resident * t.simds * t.wave))
+    local limit = shape.lane_registers(c, t)
     local family, needed = d.form.family, d.registers
     local other = c.kv_buffers == 1 and math.min(d.k_steps * 4, d.v_move_words) or 0 -- k and v in turn may overlap
     if family == "wmma_gfx11" then -- both halves of a wave hold the operands
