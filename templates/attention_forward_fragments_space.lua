@@ -259,6 +259,7 @@ space.constraints = {
               return refuse("a thread moves %d units of a tile: their addresses take the registers; at most 16", units)
           end
           local fits, by_shared = shape.residency(d, c, t)
+          local own = t.maker == "amd" and c.threads // (t.wave * t.simds) or 0 -- waves of one block on each SIMD unit
           if fits < 1 then
               return refuse("registers: about %d a lane, %d bytes of shared memory: no block of %d threads fits (%d registers a "
                   .. "lane, %d bytes): take %s", d.registers, d.shared_bytes, c.threads, t.registers, t.unit_lds_bytes,
@@ -268,6 +269,9 @@ space.constraints = {
                   .. "%s", c.resident, d.registers, d.shared_bytes, fits, fits, more_room(c, d, t, fits, by_shared))
           elseif c.resident < math.min(fits, 4) - (t.maker == "nvidia" and 0 or 1) then
               return refuse("resident=%d leaves registers unused: %d fit: take resident=%d", c.resident, fits, math.min(fits, 3))
+          elseif c.resident < math.min(own, fits, 3) then
+              return refuse("resident=%d: a block of %d threads has %d waves on each SIMD unit, so the compiler leaves registers for them "
+                  .. "anyway: take resident=%d", c.resident, c.threads, own, math.min(own, fits, 3))
           elseif by_shared * c.threads < t.simds * t.wave and c.threads >= 128 then
               return refuse("%d bytes of shared memory: too few waves for %d SIMD units", d.shared_bytes, t.simds)
           end

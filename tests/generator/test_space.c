@@ -212,6 +212,31 @@ static void prefetch_off_is_a_candidate_beside_every_default(void **state)
     generator_destroy(toy.generator);
 }
 
+/* AMD: what a block's own waves ask for is no choice of `resident`; with it every such candidate made an object twice
+ */
+static void resident_is_no_less_than_a_blocks_own_waves(void **state)
+{
+    (void)state;
+    struct toy toy = {.generator = open_generator("")};
+    struct candidate candidate;
+    toy_setup(toy.generator, "attention.forward dtype=f16 heads=4 seqlen_q=96 head_dim=128", "gfx906", &toy.problem,
+              &toy.target);
+    static const char *const words[] = {"threads=512 block_q=128 block_k=64 kv_buffers=1 resident=1",
+                                        "threads=512 block_q=128 block_k=64 kv_buffers=1 resident=2"};
+    attune_status status[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(candidate_parse(toy.generator, words[i], &toy.problem, &toy.target, &candidate, &toy.error),
+                         ATTUNE_OK);
+        status[i] = candidate_check(toy.generator, &candidate, &toy.problem, &toy.target, &toy.error);
+        if (i == 0) {
+            assert_contains(toy.error.message, "a block of 512 threads has 2 waves on each SIMD unit");
+        }
+    }
+    assert_int_equal(status[0], ATTUNE_UNSUPPORTED);
+    assert_int_equal(status[1], ATTUNE_OK);
+    generator_destroy(toy.generator);
+}
+
 /* every combination of values, tried one by one */
 static int count_by_brute_force(struct toy *toy)
 {
@@ -447,6 +472,7 @@ int main(void)
         cmocka_unit_test(a_template_named_where_it_does_not_serve_gives_its_reason),
         cmocka_unit_test(every_template_has_a_default_or_a_reason),
         cmocka_unit_test(prefetch_off_is_a_candidate_beside_every_default),
+        cmocka_unit_test(resident_is_no_less_than_a_blocks_own_waves),
         cmocka_unit_test(the_walk_finds_what_brute_force_finds),
         cmocka_unit_test(a_cover_has_every_live_pair),
         cmocka_unit_test(the_report_tells_live_and_dead_values_with_reasons),
