@@ -1,6 +1,6 @@
 /* test_mutants.c - mistakes planted in expanded kernels: the checks that the product makes must reject each.
  *
- * Of every problem of the list, candidates of a cover are expanded, mutants.lua plants its mistakes in their text, and
+ * Of every problem of the list, candidates of a cover are expanded, a table plants its mistakes in their text, and
  * what comes of it goes the way of any candidate: compiled for the host device, run by the verifier under each
  * schedule, and, if it still passes, in the sanitizers' runners. The text as it is runs first and must pass everything.
  *
@@ -36,21 +36,59 @@
 
 enum { CHECK_SECONDS = 120, ROWS_MAX = 512, WAYS_MAX = 24, ROADS = 3 };
 
-/* every specialisation that has text of its own; the companions bring the lengths, so these are small */
+/* MUTANTS_TEMPLATE and MUTANTS_TABLE: of which template this program tries the mistakes, and its table */
+
+/* Every specialisation that has text of its own; the companions bring the lengths, so these are small. In size ci
+ * `candidates` are tried where there are some, else the cover. */
 static const struct {
-    const char *problem, *target;
+    const char *of, *problem, *target, *candidates[3];
 } problems[] = {
-    {"dtype=f16 batch=2 heads=4 kv_heads=2 seqlen_q=70 seqlen_k=135 head_dim=40 causal=bottom_right lse=1", "host"},
-    {"dtype=f16 batch=2 heads=4 kv_heads=2 seqlen_q=67 seqlen_k=97 head_dim_qk=32 head_dim_v=24 causal=top_left lse=1 "
+    {"portable",
+     "dtype=f16 batch=2 heads=4 kv_heads=2 seqlen_q=70 seqlen_k=135 head_dim=40 causal=bottom_right lse=1",
+     "host",
+     {NULL}},
+    {"portable",
+     "dtype=f16 batch=2 heads=4 kv_heads=2 seqlen_q=67 seqlen_k=97 head_dim_qk=32 head_dim_v=24 causal=top_left lse=1 "
      "dropout=0.3",
-     "host"},
-    {"dtype=bf16 batch=2 heads=6 kv_heads=2 seqlen_q=37 seqlen_k=161 head_dim_qk=33 head_dim_v=50 alignment=2", "host"},
-    {"q_dtype=f32 k_dtype=f16 v_dtype=f16 o_dtype=f32 batch=2 heads=8 kv_heads=2 seqlen_q=1 seqlen_k=300 head_dim=64 "
+     "host",
+     {NULL}},
+    {"portable",
+     "dtype=bf16 batch=2 heads=6 kv_heads=2 seqlen_q=37 seqlen_k=161 head_dim_qk=33 head_dim_v=50 alignment=2",
+     "host",
+     {NULL}},
+    {"portable",
+     "q_dtype=f32 k_dtype=f16 v_dtype=f16 o_dtype=f32 batch=2 heads=8 kv_heads=2 seqlen_q=1 seqlen_k=300 head_dim=64 "
      "lse=1",
-     "host"},
-    {"dtype=f32 batch=2 heads=2 seqlen_q=90 seqlen_k=45 head_dim=20 causal=bottom_right lse=1 index=wide", "host"},
-    {"dtype=f16 batch=2 heads=4 kv_heads=2 seqlen_q=3 seqlen_k=200 head_dim=64 causal=bottom_right dropout=0.2",
-     "host-gfx906"},
+     "host",
+     {NULL}},
+    {"portable",
+     "dtype=f32 batch=2 heads=2 seqlen_q=90 seqlen_k=45 head_dim=20 causal=bottom_right lse=1 index=wide",
+     "host",
+     {NULL}},
+    {"portable",
+     "dtype=f16 batch=2 heads=4 kv_heads=2 seqlen_q=3 seqlen_k=200 head_dim=64 causal=bottom_right dropout=0.2",
+     "host-gfx906",
+     {NULL}},
+    {"fragments",
+     "dtype=f16 batch=2 heads=4 kv_heads=2 seqlen_q=70 seqlen_k=135 head_dim=40 causal=bottom_right lse=1",
+     "host-gfx942",
+     {"masking=peeled", "prefetch=off"}},
+    {"fragments",
+     "dtype=f16 batch=2 heads=4 kv_heads=2 seqlen_q=67 seqlen_k=197 head_dim=40 causal=top_left lse=1 dropout=0.3",
+     "host-sm_80",
+     {"prefetch=async3", "prefetch=async1"}},
+    {"fragments",
+     "dtype=f16 batch=2 heads=6 kv_heads=2 seqlen_q=37 seqlen_k=161 head_dim_qk=33 head_dim_v=50 alignment=2",
+     "host-gfx906",
+     {"prefetch=registers", "kv_buffers=1"}},
+    {"fragments",
+     "dtype=bf16 batch=2 heads=2 seqlen_q=90 seqlen_k=145 head_dim=64 causal=bottom_right lse=1 dropout=0.2",
+     "host-gfx1100",
+     {"masking=peeled"}},
+    {"fragments",
+     "dtype=f16 batch=2 heads=2 seqlen_q=90 seqlen_k=145 head_dim=64 causal=bottom_right",
+     "host-gfx950",
+     {"prefetch=direct"}},
 };
 
 /* what became of one mutant over all candidates */
@@ -114,7 +152,7 @@ static int set_up(void **state)
         print_error("%s\n", error.message);
         return -1;
     }
-    bench.table = table_open(TEST_SOURCE_DIR "/tests/mutation/mutants.lua");
+    bench.table = table_open(TEST_SOURCE_DIR "/tests/mutation/" MUTANTS_TABLE);
     const char *each = getenv("ATTUNE_MUTANTS_EACH");
     bench.whole = test_size(0, 1) != 0;
     bench.each = each != NULL ? atoi(each) : test_size(0, INT_MAX);
@@ -367,7 +405,8 @@ static void pass_road(struct setting *setting, const struct road *road, const st
             complain(setting, trial, "does not compile", trial->job.message);
             trial->done = trial->caught = true;
         }
-        bool quick = !setting->bench->whole && strcmp(trial->mutant->kind, "barrier removed") != 0;
+        bool quick = !setting->bench->whole && strcmp(trial->mutant->kind, "barrier removed") != 0 &&
+                     strcmp(trial->mutant->kind, "wait removed") != 0;
         for (int schedule = 0; schedule < (quick ? 1 : road->schedules) && !trial->done; schedule++) {
             check(road, &trial->job, (enum host_schedule)schedule, &caught);
             if (caught.way[0] != '\0') {
@@ -445,7 +484,28 @@ static void try_candidate(struct setting *setting, const struct candidate *candi
     expansion_free(&scratch);
 }
 
-static void try_problem(struct bench *bench, const char *text, const char *target_text, int cover)
+/* the candidates named, or else a cover's */
+static attune_status choose(struct setting *setting, const struct target *target, const char *const *named, int cover,
+                            struct candidate_list *list, struct error *error)
+{
+    struct generator *generator = setting->bench->generator;
+    attune_status status = ATTUNE_OK;
+    if (named[0] == NULL || setting->bench->whole || getenv("ATTUNE_MUTANTS_COVER") != NULL) {
+        return candidate_cover(generator, &setting->problem, target, cover, 1, list, error);
+    }
+    *list = (struct candidate_list){.items = calloc(3, sizeof *list->items)};
+    assert_non_null(list->items);
+    for (int i = 0; i < 3 && named[i] != NULL && status == ATTUNE_OK; i++) {
+        status = candidate_parse(generator, named[i], &setting->problem, target, &list->items[list->count++], error);
+        if (status == ATTUNE_OK) {
+            status = candidate_check(generator, &list->items[i], &setting->problem, target, error);
+        }
+    }
+    return status;
+}
+
+static void try_problem(struct bench *bench, const char *text, const char *target_text, const char *const *named,
+                        int cover)
 {
     struct setting setting = {.bench = bench, .text = text};
     struct candidate_list list;
@@ -455,7 +515,7 @@ static void try_problem(struct bench *bench, const char *text, const char *targe
         target_parse(target_text, &target, &error) != ATTUNE_OK ||
         oracle_create(bench->generator, &setting.problem, 1, &setting.oracle, &error) != ATTUNE_OK ||
         oracle_prepare(setting.oracle, true, &error) != ATTUNE_OK ||
-        candidate_cover(bench->generator, &setting.problem, &target, cover, 1, &list, &error) != ATTUNE_OK) {
+        choose(&setting, &target, named, cover, &list, &error) != ATTUNE_OK) {
         fail_msg("%s: %s", text, error.message);
     }
     for (int road = 0; road < ROADS; road++) {
@@ -465,7 +525,9 @@ static void try_problem(struct bench *bench, const char *text, const char *targe
         bench->rows[i].here = 0;
     }
     for (int i = 0; i < list.count; i++) {
-        try_candidate(&setting, &list.items[i]);
+        if (strcmp(list.items[i].template_name, MUTANTS_TEMPLATE) == 0) {
+            try_candidate(&setting, &list.items[i]);
+        }
     }
     candidate_list_free(&list);
     for (int road = 0; road < ROADS; road++) {
@@ -532,10 +594,10 @@ static void every_planted_mistake_is_rejected(void **state)
     int cover = cover_text != NULL ? atoi(cover_text) : 8;
     const char *alone = getenv("ATTUNE_MUTANTS_PROBLEM");
     for (size_t i = 0; i < sizeof problems / sizeof problems[0]; i++) {
-        if (alone != NULL && atoi(alone) != (int)i) {
+        if (strcmp(problems[i].of, MUTANTS_TEMPLATE) != 0 || (alone != NULL && atoi(alone) != (int)i)) {
             continue;
         }
-        try_problem(bench, problems[i].problem, problems[i].target, cover);
+        try_problem(bench, problems[i].problem, problems[i].target, problems[i].candidates, cover);
     }
     write_table(bench, stdout);
     if (path != NULL) {
