@@ -150,8 +150,9 @@ mutant { kind = "shared memory", name = "order of keys in a chunk", where = by_c
     says = "keys of v stand in another order than the weights", edits = { { "(row_offset)key_of(0, j) * row_bytes", "(row_offset)key_of(0, j ^ 1) * row_bytes" } } }
 mutant { kind = "shared memory", name = "order of chunks", where = by_columns, says = "chunks of v stand in another order than the weights",
     edits = { { "int key_of(int chunk, int place) { return", "int key_of(int chunk, int place) { chunk ^= 1; return" } } }
-mutant { kind = "shared memory", name = "phase of v, written", where = by_columns, says = "columns of v are written unpermuted",
-    edits = { { "(first ^ v_permuted(v_row_of(i)) * 4)", "first" } } }
+mutant { kind = "shared memory", name = "phase of v", where = by_columns,
+    says = "v is written with another phase of the permutation",
+    edits = { { "v_permuted(v_row_of(i)) * 4)", "(v_permuted(v_row_of(i)) ^ 1) * 4)" } } }
 mutant { kind = "shared memory", name = "wrong buffer", where = function(c) return c.kv_buffers == 2 end, says = "v is read where k is",
     rewrite = every("v_tile %+ ([^;]-v_word)", "k_tile + %1") }
 mutant { kind = "shared memory", name = "halves of a word", where = both(by_columns, neither(fma)),
