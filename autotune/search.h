@@ -49,7 +49,7 @@ struct search_answer {
     const struct resources *resources; /* NULL: never compiled */
 };
 
-/* Looks that a space of so many candidates is worth: all of up to 60, else 15 %, at least 48. */
+/* Looks that a space of so many candidates is worth: all of up to 200, else 15 %, at least 48. */
 int search_share(int candidates);
 
 struct search;

@@ -205,8 +205,8 @@ static void a_small_space_is_looked_at_whole_and_any_that_is_asked_for_whole(voi
         assert_int_equal(result.looks, 256);
     }
     candidate_list_free(&list);
-    assert_int_equal(search_share(60), 60);
-    assert_int_equal(search_share(61), 48);
+    assert_int_equal(search_share(200), 200);
+    assert_int_equal(search_share(201), 48);
     assert_int_equal(search_share(1000), 150);
 }
 

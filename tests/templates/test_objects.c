@@ -14,7 +14,6 @@
 
 #include <cmocka.h>
 
-
 static struct generator *generator;
 static struct compiler_pool *pool;
 
