@@ -104,7 +104,8 @@ function shape.derive(c, p, t)
     end
     d.o_fragments = fragments_needed
     if d.v_rows then
-        d.o_fragments = ceil_div(fragments_needed, 2) * 2 -- four 8 x 8 matrices are loaded at once
+        local at_once = 32 // form.k -- whose four 8 x 8 matrices are loaded at once
+        d.o_fragments = ceil_div(fragments_needed, at_once) * at_once
     end
     d.v_columns = d.o_fragments * f.columns -- with padding
 

@@ -40,6 +40,24 @@ static void covers_are_right_on_every_target(void **state)
     cover_list_free(&targets);
 }
 
+/* m16n8k8 takes four fragments of columns at once: 40 columns fill five */
+static void columns_that_fill_no_load_of_four_matrices_are_right(void **state)
+{
+    (void)state;
+    static const char *const dims[] = {"head_dim=40", "head_dim=80"};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        char problem[128];
+        snprintf(problem, sizeof problem, "dtype=f16 batch=1 heads=1 seqlen_q=40 seqlen_k=45 dropout=0.2 %s", dims[i]);
+        const struct process_result *result = attune("verify", "--device", "host", "--target", "sm_75", "--sanitize",
+                                                     "address", "--problem", problem, "--cover", "1", NULL);
+        if (result->exit_code == EXIT_IS_MISSING) {
+            print_message("skipped: no C++ compiler for the host device\n");
+            skip();
+        }
+        exits_with(EXIT_IS_DONE);
+    }
+}
+
 static void an_instruction_that_a_target_lacks_is_refused_with_those_it_has(void **state)
 {
     (void)state;
@@ -97,6 +115,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(covers_are_right_on_every_target),
+        cmocka_unit_test(columns_that_fill_no_load_of_four_matrices_are_right),
         cmocka_unit_test(an_instruction_that_a_target_lacks_is_refused_with_those_it_has),
         cmocka_unit_test(why_the_other_template_does_not_serve_is_told),
         cmocka_unit_test(blocks_that_do_not_fit_are_refused_with_the_numbers),
